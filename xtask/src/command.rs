@@ -1,0 +1,51 @@
+//! Calls to cargo.
+//!
+//! Guarantees: a child's output reaches the terminal unchanged, because people and machines read
+//! the test runners' own closing lines.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+/// Runs `cargo` with `args` in `root`, and fails if it fails.
+pub(crate) fn cargo(root: &Path, args: &[&str]) -> anyhow::Result<()> {
+    let shown = format!("cargo {}", args.join(" "));
+    eprintln!("    $ {shown}");
+    let status = base(root)
+        .args(args)
+        .status()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    ensure!(status.success(), "`{shown}` failed with {status}");
+    Ok(())
+}
+
+/// Whether `cargo <subcommand>` is installed. The answer only ever chooses between two ways of
+/// working, so any trouble counts as a no.
+pub(crate) fn has_cargo(root: &Path, subcommand: &str) -> bool {
+    base(root)
+        .args([subcommand, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The cargo that started us, so that every step uses the same toolchain.
+fn base(root: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_subcommand_is_a_no() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(!has_cargo(here, "no-such-subcommand-anywhere"));
+    }
+}

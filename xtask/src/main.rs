@@ -1,0 +1,75 @@
+//! The project's own chores, run as `cargo xtask <verb>`.
+//!
+//! Owns: what has to hold before a change is merged, and in which order it is looked at.
+//! Refuses: being needed at run time. Nothing that ships depends on this crate.
+//!
+//! One file per verb. A new verb is a module with `run`, a variant of [`Verb`] and one arm of
+//! [`dispatch`].
+
+mod command;
+mod fix;
+mod steps;
+mod test;
+mod tidy;
+mod verify;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run everything: verify, all tests, and the planted bugs that the tests must catch
+    Test,
+    /// Look for anything wrong with the sources; never writes
+    Verify,
+    /// Repair what a machine can repair: formatting and simple lints
+    Fix,
+    /// Check the house rules that no compiler knows
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    match dispatch(&Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line, and the last one: a backtrace of this program would bury the step's own
+            // message, which is what the reader needs.
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(verb: &Verb) -> anyhow::Result<()> {
+    let root = root()?;
+    match verb {
+        Verb::Test => test::run(&root),
+        Verb::Verify => verify::run(&root),
+        Verb::Fix => fix::run(&root),
+        Verb::Tidy => tidy::run(&root),
+    }
+}
+
+/// The workspace's root: the parent of this crate's folder.
+///
+/// Cargo names that folder at run time. The path known at compile time is only the fallback,
+/// because a target directory shared by two checkouts may hold the other one's binary.
+fn root() -> anyhow::Result<PathBuf> {
+    let here = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent()
+        .map(Path::to_path_buf)
+        .context("the xtask crate has no parent folder")
+}

@@ -1,0 +1,12 @@
+//! Keys: etcd's data model, which the queues of locks are made of.
+
+mod compact;
+mod compare;
+mod delete_range;
+mod put;
+mod range;
+mod remove;
+mod txn;
+mod write;
+
+pub(crate) use txn::check_repeats;

@@ -1,0 +1,43 @@
+//! Writes a key.
+
+use alloc::boxed::Box;
+
+use crate::command::Put;
+use crate::event::KeyValue;
+use crate::ids::{LeaseId, Value};
+use crate::outcome::{Outcome, Reason};
+use crate::step::Step;
+
+impl Step<'_> {
+    pub(crate) fn put(&mut self, put: Put) -> Result<Outcome, Reason> {
+        self.check_put(&put)?;
+        Ok(Outcome::Put(self.put_checked(put)))
+    }
+
+    /// Refuses a put that names a dead lease or keeps something of a key that is not there.
+    pub(crate) fn check_put(&self, put: &Put) -> Result<(), Reason> {
+        if (put.ignore_value || put.ignore_lease) && !self.state.keys.contains_key(&put.key) {
+            return Err(Reason::KeyNotFound);
+        }
+        if put.lease != LeaseId::NONE && !self.state.lease_is_live(put.lease) {
+            return Err(Reason::LeaseNotFound(put.lease));
+        }
+        Ok(())
+    }
+
+    /// Does a put that was checked.
+    pub(crate) fn put_checked(&mut self, put: Put) -> Option<Box<KeyValue>> {
+        let (mut value, mut lease): (Value, LeaseId) = (put.value, put.lease);
+        if let Some(record) = self.state.keys.get(&put.key) {
+            if put.ignore_value {
+                value = record.value.clone();
+            }
+            if put.ignore_lease {
+                lease = record.lease;
+            }
+        }
+        self.write(put.key, value, lease)
+            .filter(|_| put.prev)
+            .map(Box::new)
+    }
+}

@@ -1,0 +1,142 @@
+//! Writing one key, by whatever door.
+
+use alloc::boxed::Box;
+
+use crate::command::Mode;
+use crate::event::{EventKind, KeyValue};
+use crate::ids::{Key, LeaseId, LockName, LogTime, Revision, Seq, Value};
+use crate::mutant::Mutant;
+use crate::record::{Contender, Record, Role, queue_form};
+use crate::step::Step;
+
+impl Step<'_> {
+    /// Writes a key. The lease, if any, is alive. Answers with what stood there before.
+    pub(crate) fn write(&mut self, key: Key, value: Value, lease: LeaseId) -> Option<KeyValue> {
+        match self.state.keys.contains_key(&key) {
+            true => Some(self.overwrite(&key, value, lease)),
+            false => {
+                self.create(key, value, lease, None);
+                None
+            }
+        }
+    }
+
+    /// Makes a new key. A key of a queue's form gets its place in that queue: as a contender if
+    /// it is attached to the very lease that it is named after, else as a foreign key.
+    pub(crate) fn create(
+        &mut self,
+        key: Key,
+        value: Value,
+        lease: LeaseId,
+        contender: Option<Contender>,
+    ) {
+        let created = self.change();
+        let queue = queue_form(&key);
+        let role = match &queue {
+            None => Role::Plain,
+            Some((name, own)) if *own == lease && !self.joined_in_this_step(name, created) => {
+                Role::Contender(contender.unwrap_or_else(|| self.plain_contender()))
+            }
+            Some(_) => Role::Foreign,
+        };
+        let sub = self.state.next_sub;
+        let record = Box::new(Record {
+            value,
+            created,
+            modified: created,
+            version: 1,
+            lease,
+            sub,
+            role,
+        });
+        self.attach(&key, lease);
+        self.emit(EventKind::Put {
+            kv: record.key_value(&key),
+            prev: None,
+        });
+        if let Some((name, _)) = queue {
+            self.enter(name, &key, &record);
+        }
+        self.state.keys.insert(key, record);
+    }
+
+    /// What an etcd client's transaction makes: exclusive, waiting as long as its lease lives.
+    fn plain_contender(&self) -> Contender {
+        Contender {
+            mode: Mode::Exclusive,
+            since: self.state.now,
+            granted: Revision::NONE,
+            seq: Seq::NONE,
+            wait_until: LogTime::NEVER,
+            metadata: Value::default(),
+            extra: None,
+        }
+    }
+
+    /// Two keys of one transaction have one `create_revision`. Only the first can be granted:
+    /// two holders must never share a token.
+    fn joined_in_this_step(&self, name: &LockName, created: Revision) -> bool {
+        let Some(queue) = self.state.locks.get(name) else {
+            return false;
+        };
+        self.state.keys[queue.last()].created == created
+    }
+
+    /// Writes a key that is there. Its place in a queue stays what it was, but a contender that
+    /// is taken away from its lease can no longer be granted: it has become foreign.
+    fn overwrite(&mut self, key: &Key, value: Value, lease: LeaseId) -> KeyValue {
+        let revision = self.change();
+        let mut record = self
+            .state
+            .keys
+            .remove(key)
+            .expect("the caller has seen the key");
+        let prev = record.key_value(key);
+        record.value = value;
+        record.modified = revision;
+        record.version += 1;
+        if record.lease != lease {
+            self.detach(key, record.lease);
+            self.attach(key, lease);
+            record.lease = lease;
+        }
+        let kv = record.key_value(key);
+        self.emit(EventKind::Put {
+            kv,
+            prev: Some(Box::new(prev.clone())),
+        });
+        if record.lease != prev.lease && record.contender().is_some() {
+            self.become_foreign(key, &mut record);
+        } else if self.state.mutant(Mutant::PutMovesForward) && prev.lease != lease {
+            self.move_forward(key, &mut record);
+        }
+        self.state.keys.insert(key.clone(), record);
+        prev
+    }
+
+    /// What a planted bug does to a foreign key that is given the lease it is named after.
+    fn move_forward(&mut self, key: &Key, record: &mut Record) {
+        let Some((name, own)) = queue_form(key) else {
+            return;
+        };
+        if matches!(record.role, Role::Foreign) && own == record.lease {
+            self.leave_queue(&name, record);
+            record.role = Role::Contender(self.plain_contender());
+            record.created = record.modified;
+            record.sub = 0;
+            self.enter(name, key, record);
+        }
+    }
+
+    pub(crate) fn attach(&mut self, key: &Key, lease: LeaseId) {
+        if let Some(lease) = self.state.leases.get_mut(&lease) {
+            lease.keys.insert(key.clone());
+        }
+    }
+
+    pub(crate) fn detach(&mut self, key: &Key, lease: LeaseId) {
+        if let Some(lease) = self.state.leases.get_mut(&lease) {
+            lease.keys.remove(key);
+        }
+    }
+}

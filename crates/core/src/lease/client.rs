@@ -1,0 +1,72 @@
+//! The registry of clients: who they are, where they were heard from, and when.
+
+use alloc::collections::btree_map::Entry;
+
+use crate::ids::{ClientId, LeaseId};
+use crate::lease::Client;
+use crate::limits::CLIENT_KEPT;
+use crate::outcome::Reason;
+use crate::step::Step;
+use crate::timer::Timer;
+
+impl Step<'_> {
+    /// Notes that a client was heard from.
+    pub(crate) fn see_client(
+        &mut self,
+        id: &ClientId,
+        address: Option<&ClientId>,
+    ) -> Result<&mut Client, Reason> {
+        if id.is_empty() {
+            return Err(Reason::ClientEmpty);
+        }
+        let (now, max) = (self.state.now, self.state.limits.clients_max);
+        let known = self.state.clients.len();
+        let client = match self.state.clients.entry(id.clone()) {
+            Entry::Occupied(client) => client.into_mut(),
+            Entry::Vacant(_) if known >= max as usize => return Err(Reason::ClientsFull(max)),
+            Entry::Vacant(place) => place.insert(Client::default()),
+        };
+        if client.leases.is_empty() {
+            let timer = Timer::Client(id.clone());
+            self.state
+                .timers
+                .disarm(client.last_seen.after(CLIENT_KEPT), timer.clone());
+            self.state.timers.arm(now.after(CLIENT_KEPT), timer);
+        }
+        client.last_seen = now;
+        if let Some(address) = address.filter(|address| !address.is_empty()) {
+            client.address = address.clone();
+        }
+        Ok(client)
+    }
+
+    /// A client with leases is not forgotten.
+    pub(crate) fn add_lease_to_client(&mut self, id: &ClientId, lease: LeaseId) {
+        let Some(client) = self.state.clients.get_mut(id) else {
+            return;
+        };
+        if client.leases.is_empty() {
+            let until = client.last_seen.after(CLIENT_KEPT);
+            self.state.timers.disarm(until, Timer::Client(id.clone()));
+        }
+        client.leases.insert(lease);
+    }
+
+    pub(crate) fn take_lease_from_client(&mut self, id: &ClientId, lease: LeaseId) {
+        let now = self.state.now;
+        let Some(client) = self.state.clients.get_mut(id) else {
+            return;
+        };
+        client.leases.remove(&lease);
+        if client.leases.is_empty() {
+            client.last_seen = now;
+            self.state
+                .timers
+                .arm(now.after(CLIENT_KEPT), Timer::Client(id.clone()));
+        }
+    }
+
+    pub(crate) fn forget_client(&mut self, id: &ClientId) {
+        self.state.clients.remove(id);
+    }
+}

@@ -1,0 +1,33 @@
+//! Ends a lease because its owner says so.
+
+use crate::command::{LeaseRef, LeaseRevoke};
+use crate::ids::Epoch;
+use crate::lease::{Ending, Lease};
+use crate::outcome::{Outcome, Reason};
+use crate::step::Step;
+
+impl Step<'_> {
+    pub(crate) fn lease_revoke(&mut self, revoke: &LeaseRevoke) -> Result<Outcome, Reason> {
+        self.live_lease(revoke.lease)?;
+        let keys = self
+            .end_lease(revoke.lease.id, Ending::Revoked)
+            .unwrap_or(0);
+        Ok(Outcome::LeaseRevoked(keys))
+    }
+
+    /// The lease that is meant, if it is alive and still the same grant.
+    pub(crate) fn live_lease(&mut self, lease: LeaseRef) -> Result<&mut Lease, Reason> {
+        if !self.state.lease_is_live(lease.id) {
+            return Err(Reason::LeaseNotFound(lease.id));
+        }
+        let found = self
+            .state
+            .leases
+            .get_mut(&lease.id)
+            .expect("a live lease is there");
+        if lease.epoch != Epoch::ANY && lease.epoch != found.epoch {
+            return Err(Reason::LeaseEpochStale(lease.epoch, found.epoch));
+        }
+        Ok(found)
+    }
+}

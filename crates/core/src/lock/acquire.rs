@@ -1,0 +1,250 @@
+//! Stands in a lock's queue, or takes the lock.
+
+use alloc::boxed::Box;
+
+use crate::command::{Acquire, Mode, Terms, Wait};
+use crate::event::Cause;
+use crate::ids::{CallId, ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Seq};
+use crate::lease::Ending;
+use crate::limits::DUE_PER_ENTRY_MAX;
+use crate::lock::Queue;
+use crate::mutant::Mutant;
+use crate::outcome::{Denial, Outcome, Place, Reason};
+use crate::record::{Contender, Extra, Record, contender_key, queue_form};
+use crate::state::State;
+use crate::step::Step;
+
+/// How far a place is counted when it is asked for again. Counting is linear, and nobody is
+/// helped by an exact number that large.
+const POSITION_COUNTED_MAX: usize = 10_000;
+
+impl Step<'_> {
+    pub(crate) fn acquire(&mut self, acquire: Acquire, seq: Seq) -> Result<Outcome, Reason> {
+        let lease = acquire.lease.id;
+        self.live_lease(acquire.lease)?;
+        let key = contender_key(&acquire.name, lease);
+        if let Some(record) = self.state.keys.get(&key) {
+            let mode = record.contender().map(|contender| contender.mode);
+            match mode {
+                None => return Err(Reason::PlaceTaken(acquire.name)),
+                Some(mode) if mode != acquire.mode => return Err(Reason::ModeConflict),
+                Some(_) if self.state.mutant(Mutant::ReentryQueuesAgain) => {
+                    self.remove(&key, Cause::Released);
+                }
+                Some(_) => return Ok(self.enter_again(&acquire, &key, seq)),
+            }
+        }
+        self.end_dead_ahead(&acquire.name);
+        self.check_room(&acquire.name, acquire.mode)?;
+        if acquire.wait == Wait::Try
+            && let Some(denial) =
+                self.state
+                    .denial(&acquire.name, acquire.mode, &self.state.client_of(lease))
+            && !self.state.mutant(Mutant::TryStays)
+        {
+            return Ok(Outcome::Denied(denial));
+        }
+        let value = acquire.terms.value.clone();
+        let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
+        self.create(key, value, lease, Some(contender));
+        self.settle();
+        let answer = self.present_answer(&acquire.name, lease);
+        Ok(answer.expect("the contender was just created"))
+    }
+
+    /// The same lease asks for the same lock again: it has its place already.
+    fn enter_again(&mut self, acquire: &Acquire, key: &Key, seq: Seq) -> Outcome {
+        let lease = acquire.lease.id;
+        if self.state.keys[key].holds() {
+            self.refresh_lease(lease, Millis::ZERO);
+            return Outcome::Renewed(self.state.grant_of(key, &self.state.keys[key], lease));
+        }
+        if acquire.wait == Wait::Try {
+            return Outcome::Denied(self.state.denial_by_first(&acquire.name));
+        }
+        self.share_answer(key, seq);
+        self.reattach(&acquire.name, lease, acquire.terms.call);
+        Outcome::Queued(self.state.place_of(&acquire.name, key).into())
+    }
+
+    /// A second acquire waits on the same place: the grant completes both answers.
+    pub(crate) fn share_answer(&mut self, key: &Key, seq: Seq) {
+        let contender = self
+            .state
+            .keys
+            .get_mut(key)
+            .and_then(|record| record.contender_mut());
+        let Some(contender) = contender else { return };
+        if contender.seq == Seq::NONE {
+            contender.seq = seq;
+        } else if seq != Seq::NONE {
+            contender.extra_mut().shared_answer = true;
+        }
+    }
+
+    /// Builds a contender that waits.
+    pub(crate) fn contender(
+        &self,
+        mode: Mode,
+        wait: Wait,
+        terms: Terms,
+        seq: Seq,
+        grouped: bool,
+    ) -> Contender {
+        let now = self.state.now;
+        let wait_until = match wait {
+            Wait::AtMost(length) => now.after(length),
+            Wait::Try | Wait::WhileLeased => LogTime::NEVER,
+        };
+        let extra = Extra {
+            grouped,
+            shared_answer: false,
+            call: terms.call,
+            lock_delay: terms.lock_delay,
+            budget: terms.budget,
+            hold_max: terms.hold_max,
+            forced: None,
+        };
+        let extra = (extra != Extra::default()).then(|| Box::new(extra));
+        let (metadata, granted) = (terms.metadata, Revision::NONE);
+        Contender {
+            mode,
+            since: now,
+            granted,
+            seq,
+            wait_until,
+            metadata,
+            extra,
+        }
+    }
+
+    /// Ends the leases at the head of a queue that are due but not removed yet, so that nobody
+    /// is turned away by the dead.
+    pub(crate) fn end_dead_ahead(&mut self, name: &LockName) {
+        for _ in 0..DUE_PER_ENTRY_MAX {
+            let Some(queue) = self.state.locks.get(name) else {
+                return;
+            };
+            let record = &self.state.keys[queue.first()];
+            let lease = record.lease;
+            let dead = record.contender().is_some() && !self.state.lease_is_live(lease);
+            if !dead || self.end_lease(lease, Ending::Expired).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Refuses a contender that the queue cannot take, whatever it would wait for.
+    pub(crate) fn check_room(&self, name: &LockName, mode: Mode) -> Result<(), Reason> {
+        let Some(queue) = self.state.locks.get(name) else {
+            return Ok(());
+        };
+        let max = self.state.limits.queue_len_max;
+        if queue.len() >= max as usize {
+            return Err(Reason::QueueFull(max));
+        }
+        let Mode::Permit(asked) = mode else {
+            return Ok(());
+        };
+        let there = match queue {
+            Queue::Many(many) => many.permits(),
+            Queue::One(key) => match self.state.keys[key].contender().map(|one| one.mode) {
+                Some(Mode::Permit(limit)) => Some(limit),
+                _ => None,
+            },
+        };
+        match there {
+            Some(there) if there != asked => Err(Reason::PermitsConflict(asked, there)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What an acquire is to be told as things stand now.
+    pub(crate) fn present_answer(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
+        let key = contender_key(name, lease);
+        let record = self.state.keys.get(&key)?;
+        Some(match record.holds() {
+            true => Outcome::Acquired(self.state.grant_of(&key, record, lease)),
+            false => Outcome::Queued(self.state.place_of(name, &key).into()),
+        })
+    }
+
+    /// Whoever repeats a request is where its answer must go from now on.
+    pub(crate) fn reattach(&mut self, name: &LockName, lease: LeaseId, call: Option<CallId>) {
+        let key = contender_key(name, lease);
+        let Some(record) = self.state.keys.get(&key) else {
+            return;
+        };
+        let Some(contender) = record.contender().filter(|one| one.call() != call) else {
+            return;
+        };
+        let before = contender.clone();
+        self.unbind(&key, &before);
+        if let Some(call) = call {
+            self.state
+                .calls
+                .entry((call.node, call.boot))
+                .or_default()
+                .insert(key.clone());
+        }
+        let contender = self
+            .state
+            .keys
+            .get_mut(&key)
+            .and_then(|record| record.contender_mut());
+        if let Some(contender) = contender {
+            contender.extra_mut().call = call;
+        }
+    }
+}
+
+impl State {
+    /// Where a waiting key stands.
+    pub(crate) fn place_of(&self, name: &LockName, key: &Key) -> Place {
+        let record = &self.keys[key];
+        let (predecessor, position) = match self.locks.get(name) {
+            Some(Queue::Many(many)) => {
+                let spot = record.spot();
+                (
+                    many.before(spot).cloned(),
+                    many.position(spot, POSITION_COUNTED_MAX),
+                )
+            }
+            _ => (None, 1),
+        };
+        let predecessor = predecessor.unwrap_or_default();
+        Place {
+            key: key.clone(),
+            predecessor,
+            position: position as u64,
+        }
+    }
+
+    /// Why a try would not be granted, if it would not.
+    pub(crate) fn denial(&self, name: &LockName, mode: Mode, client: &ClientId) -> Option<Denial> {
+        if !self.would_grant(name, mode) {
+            return Some(self.denial_by_first(name));
+        }
+        self.delayed_for(name, client).map(Denial::Delayed)
+    }
+
+    /// The first in a lock's queue is in the way.
+    pub(crate) fn denial_by_first(&self, name: &LockName) -> Denial {
+        let Some(queue) = self.locks.get(name) else {
+            return Denial::Held(ClientId::default());
+        };
+        let key = queue.first();
+        let client = queue_form(key)
+            .filter(|_| self.keys[key].contender().is_some())
+            .map(|(_, lease)| self.client_of(lease))
+            .filter(|client| !client.is_empty());
+        // Whoever has no name is called by the key that stands for it.
+        Denial::Held(client.unwrap_or_else(|| ClientId::from(&*alloc::format!("{key}"))))
+    }
+
+    /// The contender of `lease` for `name`, if it stands there.
+    pub(crate) fn contender_record(&self, key: &Key) -> Option<(&Record, &Contender)> {
+        let record = self.keys.get(key)?;
+        Some((record, record.contender()?))
+    }
+}

@@ -1,0 +1,83 @@
+//! Acquires by owner name, for protocols without leases.
+//!
+//! The lock stands on a lease that the state makes for (owner, lock) and that ends with the
+//! lock. Weaker than a lease of one's own: whoever knows the owner's name can renew or release.
+
+use crate::command::{AcquireAs, Mode, Wait};
+use crate::ids::{ClientId, LeaseId, LockName, LogTime, Seq};
+use crate::lease::Ending;
+use crate::outcome::{Outcome, Reason};
+use crate::record::contender_key;
+use crate::step::Step;
+
+impl Step<'_> {
+    pub(crate) fn acquire_as(&mut self, acquire: AcquireAs, seq: Seq) -> Result<Outcome, Reason> {
+        self.check_recovered()?;
+        self.end_dead_ahead(&acquire.name);
+        if let Some(lease) = self.owner_lease(&acquire.client, &acquire.name) {
+            return Ok(self.acquire_as_again(&acquire, lease, seq));
+        }
+        self.check_room(&acquire.name, Mode::Exclusive)?;
+        if acquire.wait == Wait::Try
+            && let Some(denial) = self
+                .state
+                .denial(&acquire.name, Mode::Exclusive, &acquire.client)
+        {
+            return Ok(Outcome::Denied(denial));
+        }
+        let lease = self.make_sole_lease(&acquire)?;
+        let value = acquire.terms.value.clone();
+        let contender = self.contender(Mode::Exclusive, acquire.wait, acquire.terms, seq, false);
+        let key = contender_key(&acquire.name, lease);
+        self.create(key, value, lease, Some(contender));
+        self.settle();
+        let answer = self.present_answer(&acquire.name, lease);
+        Ok(answer.expect("the contender was just created"))
+    }
+
+    fn acquire_as_again(&mut self, acquire: &AcquireAs, lease: LeaseId, seq: Seq) -> Outcome {
+        let key = contender_key(&acquire.name, lease);
+        if self
+            .state
+            .keys
+            .get(&key)
+            .is_some_and(|record| record.holds())
+        {
+            self.refresh_lease(lease, acquire.ttl);
+            return Outcome::Renewed(self.state.grant_of(&key, &self.state.keys[&key], lease));
+        }
+        if acquire.wait == Wait::Try {
+            return Outcome::Denied(self.state.denial_by_first(&acquire.name));
+        }
+        self.share_answer(&key, seq);
+        self.reattach(&acquire.name, lease, acquire.terms.call);
+        Outcome::Queued(self.state.place_of(&acquire.name, &key).into())
+    }
+
+    /// The lease that was made for this owner and lock, if it is alive. One that is due is
+    /// ended: to its owner it is as gone as to everyone else.
+    pub(crate) fn owner_lease(&mut self, client: &ClientId, name: &LockName) -> Option<LeaseId> {
+        let lease = *self.state.owners.get(&(client.clone(), name.clone()))?;
+        if self.state.lease_is_live(lease) {
+            return Some(lease);
+        }
+        self.end_lease(lease, Ending::Expired);
+        None
+    }
+
+    /// A lease that does not run until its lock is granted.
+    fn make_sole_lease(&mut self, acquire: &AcquireAs) -> Result<LeaseId, Reason> {
+        let id = self.make_lease(LeaseId::NONE, acquire.ttl, &acquire.client, None)?;
+        let lease = self
+            .state
+            .leases
+            .get_mut(&id)
+            .expect("the lease was just made");
+        lease.deadline = LogTime::NEVER;
+        lease.sole_lock = Some(acquire.name.clone());
+        self.state
+            .owners
+            .insert((acquire.client.clone(), acquire.name.clone()), id);
+        Ok(id)
+    }
+}

@@ -1,0 +1,82 @@
+//! Stands in several queues at one revision, and takes all the locks or none.
+//!
+//! Nothing is held while waiting, and every such acquisition joins all its queues at once, so
+//! two of them can never wait for each other.
+
+use crate::command::{AcquireMany, Wait};
+use crate::event::Cause;
+use crate::ids::{Key, Seq};
+use crate::mutant::Mutant;
+use crate::outcome::{GrantMany, Outcome, Reason};
+use crate::record::{Contender, contender_key};
+use crate::step::Step;
+
+impl Step<'_> {
+    pub(crate) fn acquire_many(
+        &mut self,
+        acquire: AcquireMany,
+        seq: Seq,
+    ) -> Result<Outcome, Reason> {
+        let lease = acquire.lease.id;
+        self.live_lease(acquire.lease)?;
+        for (name, _) in &acquire.locks {
+            if self.state.keys.contains_key(&contender_key(name, lease)) {
+                return Err(Reason::AlreadyQueued(name.clone()));
+            }
+        }
+        for (name, mode) in &acquire.locks {
+            self.end_dead_ahead(name);
+            self.check_room(name, *mode)?;
+        }
+        if acquire.wait == Wait::Try && !self.state.mutant(Mutant::TryStays) {
+            let client = self.state.client_of(lease);
+            for (name, mode) in &acquire.locks {
+                if let Some(denial) = self.state.denial(name, *mode, &client) {
+                    return Ok(Outcome::Denied(denial));
+                }
+            }
+        }
+        let mut keys = alloc::vec::Vec::with_capacity(acquire.locks.len());
+        for (name, mode) in &acquire.locks {
+            let terms = acquire.terms.clone();
+            let value = terms.value.clone();
+            let contender = self.contender(*mode, acquire.wait, terms, seq, true);
+            let key = contender_key(name, lease);
+            self.create(key.clone(), value, lease, Some(contender));
+            keys.push(key);
+        }
+        self.settle();
+        let first = &self.state.keys[&keys[0]];
+        if !first.holds() {
+            let place = self.state.place_of(&acquire.locks[0].0, &keys[0]);
+            return Ok(Outcome::Reserved(place.into()));
+        }
+        let grant = self.state.grant_of(&keys[0], first, lease);
+        let (token, remaining) = (grant.token, grant.remaining);
+        Ok(Outcome::AcquiredMany(
+            GrantMany {
+                keys,
+                token,
+                lease,
+                remaining,
+            }
+            .into(),
+        ))
+    }
+
+    /// Removes a contender for `cause`, and with it all that were acquired together with it and
+    /// are not granted yet.
+    pub(crate) fn remove_with_group(&mut self, key: &Key, cause: Cause) {
+        let Some((record, contender)) = self.state.contender_record(key) else {
+            return;
+        };
+        let created = record.created;
+        if !Contender::is_grouped(contender) {
+            self.remove(key, cause);
+            return;
+        }
+        for sibling in self.state.groups.remove(&created).unwrap_or_default() {
+            self.remove(&sibling, cause);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Contenders that must not outlive the call that made them.
+//!
+//! A unary call has no client that would come back for its lock. Its contender remembers the
+//! member, and the boot of that member, that serves the call. When that boot is gone, another
+//! member may take the call up for a while; then the contender ends, also if it was granted,
+//! because nobody was told.
+
+use crate::command::{CallsAnswered, NodeLost};
+use crate::event::Cause;
+use crate::ids::{Boot, Key, NodeId};
+use crate::limits::ORPHAN_GRACE;
+use crate::outcome::Outcome;
+use crate::step::Step;
+use crate::timer::Timer;
+
+impl Step<'_> {
+    pub(crate) fn calls_answered(&mut self, answered: &CallsAnswered) -> Outcome {
+        for (key, token) in &answered.contenders {
+            let Some((record, contender)) = self.state.contender_record(key) else {
+                continue;
+            };
+            if record.token() != *token || contender.call().is_none() {
+                continue;
+            }
+            let before = contender.clone();
+            self.unbind(key, &before);
+            let contender = self
+                .state
+                .keys
+                .get_mut(key)
+                .and_then(|record| record.contender_mut());
+            if let Some(contender) = contender {
+                contender.extra_mut().call = None;
+            }
+        }
+        Outcome::Done
+    }
+
+    pub(crate) fn node_lost(&mut self, lost: NodeLost) -> Outcome {
+        let until = self.state.now.after(ORPHAN_GRACE);
+        if let Some(&(boot, at)) = self.state.lost_nodes.get(&lost.node) {
+            if boot >= lost.boot {
+                return Outcome::Done;
+            }
+            self.state
+                .timers
+                .disarm(at, Timer::Orphans(lost.node, boot));
+        }
+        self.state.lost_nodes.insert(lost.node, (lost.boot, until));
+        self.state
+            .timers
+            .arm(until, Timer::Orphans(lost.node, lost.boot));
+        Outcome::Done
+    }
+
+    pub(crate) fn end_orphans(&mut self, node: NodeId, boot: Boot) {
+        self.state.lost_nodes.remove(&node);
+        let gone = self.state.calls.range((node, Boot(0))..=(node, boot));
+        let keys: alloc::vec::Vec<Key> = gone.flat_map(|(_, keys)| keys.iter().cloned()).collect();
+        for key in keys {
+            self.remove_with_group(&key, Cause::Orphaned);
+        }
+    }
+}

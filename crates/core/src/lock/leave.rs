@@ -1,0 +1,211 @@
+//! A key gives up its place in a queue.
+
+use crate::event::{Cause, Ended, EventKind};
+use crate::ids::{Key, LeaseId, LockName};
+use crate::lock::{Delay, Queue};
+use crate::outcome::Outcome;
+use crate::record::{Contender, Record, Role, queue_form};
+use crate::step::Step;
+use crate::timer::Timer;
+
+impl Step<'_> {
+    /// Takes a removed key out of its queue. `None` if it stood in none.
+    pub(crate) fn leave(&mut self, key: &Key, record: &Record, cause: Cause) -> Option<Ended> {
+        if !record.in_queue() {
+            return None;
+        }
+        let (name, lease) = queue_form(key)?;
+        self.leave_queue(&name, record);
+        if let Some(contender) = record.contender() {
+            self.resign(key, contender);
+            self.note_change(lease);
+            if contender.holds() {
+                self.delay_after_loss(&name, lease, contender, cause);
+            } else {
+                self.amend_answers(key, lease, contender, &Outcome::Ended(cause));
+            }
+            self.spend_sole_lease(lease);
+        }
+        self.touched.push(name);
+        Some(Ended {
+            cause,
+            held: record.holds(),
+            holder: None,
+        })
+    }
+
+    /// Takes a key out of the queue itself.
+    pub(crate) fn leave_queue(&mut self, name: &LockName, record: &Record) {
+        let Some(Queue::Many(many)) = self.state.locks.get_mut(name) else {
+            self.state.locks.remove(name);
+            return;
+        };
+        many.remove(record);
+        if let Some(sole) = many.sole().cloned() {
+            self.state.locks.insert(name.clone(), Queue::One(sole));
+        }
+    }
+
+    /// Drops everything that log time, calls and groups would still do to a contender.
+    fn resign(&mut self, key: &Key, contender: &Contender) {
+        if !contender.holds() {
+            self.state
+                .timers
+                .disarm(contender.wait_until, Timer::Wait(key.clone()));
+        }
+        let Some(extra) = &contender.extra else {
+            return;
+        };
+        if let Some(until) = extra.forced {
+            self.state.timers.disarm(until, Timer::Forced(key.clone()));
+        }
+        if let Some(end) = contender.budget_ends() {
+            self.state.timers.disarm(end, Timer::Budget(key.clone()));
+        }
+        if let Some(end) = contender.hold_ends() {
+            self.state.timers.disarm(end, Timer::HoldMax(key.clone()));
+        }
+        self.unbind(key, contender);
+    }
+
+    /// A contender's call no longer decides over it.
+    pub(crate) fn unbind(&mut self, key: &Key, contender: &Contender) {
+        let Some(call) = contender.call() else { return };
+        let boot = (call.node, call.boot);
+        let Some(bound) = self.state.calls.get_mut(&boot) else {
+            return;
+        };
+        bound.remove(key);
+        if bound.is_empty() {
+            self.state.calls.remove(&boot);
+        }
+    }
+
+    pub(crate) fn note_change(&mut self, lease: LeaseId) {
+        if let Some(lease) = self.state.leases.get_mut(&lease) {
+            lease.changes += 1;
+        }
+    }
+
+    /// After a holder was lost, not after it let go, the lock may stand free for a while.
+    fn delay_after_loss(
+        &mut self,
+        name: &LockName,
+        lease: LeaseId,
+        contender: &Contender,
+        cause: Cause,
+    ) {
+        let asked = contender
+            .extra
+            .as_ref()
+            .map(|extra| extra.lock_delay)
+            .unwrap_or_default();
+        let until = self.state.now.after(asked);
+        let lost = matches!(cause, Cause::Expired | Cause::Orphaned);
+        if !lost || until == self.state.now {
+            return;
+        }
+        let client = self.state.client_of(lease);
+        // Among several holders the longest delay counts.
+        if let Some(before) = self.state.delays.get(name) {
+            if before.until >= until {
+                return;
+            }
+            self.state
+                .timers
+                .disarm(before.until, Timer::Delay(name.clone()));
+        }
+        self.state
+            .delays
+            .insert(name.clone(), Delay { until, client });
+        self.state.timers.arm(until, Timer::Delay(name.clone()));
+    }
+
+    /// A lease that was made for one lock ends with it.
+    fn spend_sole_lease(&mut self, lease: LeaseId) {
+        if self
+            .state
+            .leases
+            .get(&lease)
+            .is_some_and(|lease| lease.sole_lock.is_some())
+        {
+            self.spent_leases.push(lease);
+        }
+    }
+
+    /// Losing one lock of an atomic acquisition before all were granted ends the others.
+    pub(crate) fn end_group_of(&mut self, record: &Record) {
+        if !record.contender().is_some_and(Contender::is_grouped) {
+            return;
+        }
+        for sibling in self
+            .state
+            .groups
+            .remove(&record.created)
+            .unwrap_or_default()
+        {
+            self.remove(&sibling, Cause::Incomplete);
+        }
+    }
+
+    /// A contender whose key was taken away from its lease keeps its place and blocks, but it
+    /// holds nothing and can never be granted.
+    pub(crate) fn become_foreign(&mut self, key: &Key, record: &mut Record) {
+        let Some((name, lease)) = queue_form(key) else {
+            return;
+        };
+        let before = record.clone();
+        record.role = Role::Foreign;
+        let Some(contender) = before.contender() else {
+            return;
+        };
+        self.resign(key, contender);
+        self.note_change(lease);
+        if let Some(Queue::Many(many)) = self.state.locks.get_mut(&name) {
+            many.becomes_foreign(&before);
+        }
+        if contender.holds() {
+            let holding = before.holding(key, &self.state.client_of(lease));
+            self.emit(EventKind::Lost(holding));
+        } else {
+            self.amend_answers(key, lease, contender, &Outcome::Ended(Cause::Deleted));
+        }
+        self.touched.push(name);
+        self.spend_sole_lease(lease);
+        self.end_group_of(&before);
+    }
+
+    /// Completes the answers of the acquires that wait on a contender.
+    pub(crate) fn amend_answers(
+        &mut self,
+        key: &Key,
+        lease: LeaseId,
+        contender: &Contender,
+        outcome: &Outcome,
+    ) {
+        let Some(lease) = self.state.leases.get_mut(&lease) else {
+            return;
+        };
+        let window = if lease.sole_lock.is_none() {
+            &mut lease.window
+        } else {
+            match self.state.clients.get_mut(&lease.client) {
+                Some(client) => &mut client.window,
+                None => return,
+            }
+        };
+        if contender
+            .extra
+            .as_ref()
+            .is_some_and(|extra| extra.shared_answer)
+        {
+            for answer in &mut window.answers {
+                if matches!(&answer.outcome, Outcome::Queued(place) if place.key == *key) {
+                    answer.outcome = outcome.clone();
+                }
+            }
+        } else {
+            window.amend(contender.seq, outcome.clone());
+        }
+    }
+}

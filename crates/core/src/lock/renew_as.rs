@@ -1,0 +1,37 @@
+//! Renews what was acquired by owner name.
+
+use crate::command::RenewAs;
+use crate::outcome::{Denial, Outcome, Reason};
+use crate::record::contender_key;
+use crate::step::Step;
+
+impl Step<'_> {
+    pub(crate) fn renew_as(&mut self, renew: &RenewAs) -> Outcome {
+        self.end_dead_ahead(&renew.name);
+        let Some(lease) = self.owner_lease(&renew.client, &renew.name) else {
+            return match self.state.locks.contains_key(&renew.name) {
+                true => Outcome::Denied(Denial::NotOwner),
+                false => Outcome::NotFound,
+            };
+        };
+        let key = contender_key(&renew.name, lease);
+        if !self
+            .state
+            .keys
+            .get(&key)
+            .is_some_and(|record| record.holds())
+        {
+            return Outcome::Denied(Denial::NotOwner);
+        }
+        if self
+            .state
+            .leases
+            .get(&lease)
+            .is_some_and(|lease| lease.spent)
+        {
+            return Outcome::Rejected(Reason::HeldTooLong);
+        }
+        self.refresh_lease(lease, renew.ttl);
+        Outcome::Renewed(self.state.grant_of(&key, &self.state.keys[&key], lease))
+    }
+}

@@ -1,0 +1,299 @@
+//! The one place that grants.
+//!
+//! A lock's holders are the longest compatible prefix of its queue. After every step, each queue
+//! that changed is walked from its frontier, the first key that does not hold, and grants are
+//! made until one must wait. So the grant is made in the same step that looks at the lease, and
+//! a waiter whose lease is gone can never be given the lock.
+
+use crate::command::Mode;
+use crate::event::EventKind;
+use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Revision};
+use crate::lock::Queue;
+use crate::mutant::Mutant;
+use crate::outcome::{Grant, GrantMany, Outcome};
+use crate::record::{Contender, Record, queue_form};
+use crate::state::State;
+use crate::step::Step;
+use crate::timer::Timer;
+
+impl Step<'_> {
+    /// Grants what can be granted in the queues that this step has touched.
+    pub(crate) fn settle(&mut self) {
+        let mut next = 0;
+        // Granting several locks at once can touch further queues.
+        while let Some(name) = self.touched.get(next).cloned() {
+            self.settle_lock(&name);
+            next += 1;
+        }
+        self.touched.clear();
+    }
+
+    fn settle_lock(&mut self, name: &LockName) {
+        while let Some(key) = self.state.first_waiting(name) {
+            let record = &self.state.keys[&key];
+            if record.holds() {
+                self.pass(name, &key);
+                continue;
+            }
+            if !self.state.is_grantable(name, &key, record) {
+                return;
+            }
+            let created = record.created;
+            let grouped = record.contender().is_some_and(Contender::is_grouped);
+            if !grouped || self.state.mutant(Mutant::GroupPiecemeal) {
+                self.grant(name, &key);
+            } else if !self.grant_group(created) {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, name: &LockName, key: &Key) {
+        let spot = self.state.keys[key].spot();
+        if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
+            many.pass(spot);
+        }
+    }
+
+    fn grant(&mut self, name: &LockName, key: &Key) {
+        let lease = self.hold(name, key);
+        let record = &self.state.keys[key];
+        let outcome = Outcome::Acquired(self.state.grant_of(key, record, lease));
+        self.announce(key, lease, &outcome);
+    }
+
+    /// Grants several locks together if each could be granted by itself.
+    fn grant_group(&mut self, created: Revision) -> bool {
+        let Some(keys) = self.state.groups.get(&created).cloned() else {
+            return false;
+        };
+        let at_all_heads = keys.iter().all(|key| {
+            let Some((name, _)) = queue_form(key) else {
+                return false;
+            };
+            self.state.first_waiting(&name).as_ref() == Some(key)
+                && self.state.is_grantable(&name, key, &self.state.keys[key])
+        });
+        if !at_all_heads {
+            return false;
+        }
+        self.state.groups.remove(&created);
+        let mut lease = LeaseId::NONE;
+        for key in &keys {
+            let Some((name, _)) = queue_form(key) else {
+                continue;
+            };
+            lease = self.hold(&name, key);
+            self.touched.push(name);
+        }
+        let first = &self.state.keys[&keys[0]];
+        let grant = self.state.grant_of(&keys[0], first, lease);
+        let outcome = Outcome::AcquiredMany(
+            GrantMany {
+                keys: keys.clone(),
+                token: grant.token,
+                lease,
+                remaining: grant.remaining,
+            }
+            .into(),
+        );
+        for key in &keys {
+            self.announce(key, lease, &outcome);
+        }
+        true
+    }
+
+    /// Makes a contender a holder. Answers with its lease.
+    fn hold(&mut self, name: &LockName, key: &Key) -> LeaseId {
+        let now = self.state.now;
+        let revision = self.state.revision;
+        let record = self
+            .state
+            .keys
+            .get_mut(key)
+            .expect("a key in a queue has a record");
+        let spot = record.spot();
+        let lease = record.lease;
+        let contender = record.contender_mut().expect("only contenders are granted");
+        self.state
+            .timers
+            .disarm(contender.wait_until, Timer::Wait(key.clone()));
+        contender.granted = revision;
+        contender.since = now;
+        contender.wait_until = LogTime::NEVER;
+        if let Some(extra) = &mut contender.extra {
+            extra.grouped = false;
+        }
+        if let Some(end) = contender.budget_ends() {
+            self.state.timers.arm(end, Timer::Budget(key.clone()));
+        }
+        if let Some(end) = contender.hold_ends() {
+            self.state.timers.arm(end, Timer::HoldMax(key.clone()));
+        }
+        if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
+            if many
+                .frontier()
+                .is_some_and(|(frontier, _)| frontier == spot)
+            {
+                many.granted(spot);
+            } else {
+                many.granted_out_of_turn();
+            }
+        }
+        self.start_sole_lease(lease);
+        self.note_change(lease);
+        lease
+    }
+
+    /// A lease that was made for this lock begins to run with the grant.
+    fn start_sole_lease(&mut self, id: LeaseId) {
+        let now = self.state.now;
+        let Some(lease) = self.state.leases.get_mut(&id) else {
+            return;
+        };
+        if lease.sole_lock.is_some() && lease.deadline == LogTime::NEVER {
+            lease.deadline = now.after(lease.ttl);
+            self.state.timers.arm(lease.deadline, Timer::Lease(id));
+        }
+    }
+
+    /// Tells the waiting calls, and everyone who watches.
+    fn announce(&mut self, key: &Key, lease: LeaseId, outcome: &Outcome) {
+        let record = &self.state.keys[key];
+        let holding = record.holding(key, &self.state.client_of(lease));
+        let contender = record.contender().expect("a holder is a contender").clone();
+        self.emit(EventKind::Granted(holding));
+        self.amend_answers(key, lease, &contender, outcome);
+    }
+}
+
+impl State {
+    /// The first key of a lock's queue that does not hold, or is not known to.
+    pub(crate) fn first_waiting(&self, name: &LockName) -> Option<Key> {
+        match self.locks.get(name)? {
+            Queue::One(key) => (!self.keys[key].holds()).then(|| key.clone()),
+            Queue::Many(many) => {
+                if self.mutant(Mutant::LastComeFirstServed) && many.held() == 0 {
+                    return many.last_key().cloned();
+                }
+                if self.mutant(Mutant::PermitOvertakes)
+                    && let Some(key) = self.overtaking_permit(many)
+                {
+                    return Some(key);
+                }
+                many.frontier().map(|(_, key)| key.clone())
+            }
+        }
+    }
+
+    /// What a planted bug would grant: a waiting permit, whoever waits ahead of it.
+    fn overtaking_permit(&self, many: &crate::lock::Many) -> Option<Key> {
+        let holder = self.keys[many.first_key()?].contender()?;
+        let Mode::Permit(limit) = holder.mode else {
+            return None;
+        };
+        if !holder.holds() || many.held() >= limit as usize {
+            return None;
+        }
+        let waits = |key: &&Key| {
+            let contender = self.keys[*key].contender();
+            contender.is_some_and(|one| one.mode == holder.mode && !one.holds())
+        };
+        many.all_keys().find(waits).cloned()
+    }
+
+    /// Whether the key at the frontier of a queue can be granted now.
+    fn is_grantable(&self, name: &LockName, key: &Key, record: &Record) -> bool {
+        let Some(contender) = record.contender() else {
+            return false;
+        };
+        let alive = self.lease_is_live(record.lease) || self.mutant(Mutant::ExpiryKeepsWaiters);
+        let in_time = contender.wait_until > self.now || self.mutant(Mutant::WaitNeverEnds);
+        alive
+            && in_time
+            && self.delayed(name, record.lease).is_none()
+            && self.has_room(name, Some(key), contender.mode)
+    }
+
+    /// Whether the holders of a lock leave room for `mode`. `key` itself does not count.
+    fn has_room(&self, name: &LockName, key: Option<&Key>, mode: Mode) -> bool {
+        let Some(queue) = self.locks.get(name) else {
+            return true;
+        };
+        let first = queue.first();
+        if Some(first) == key {
+            return true;
+        }
+        let held = match queue {
+            Queue::One(_) => 1,
+            Queue::Many(many) => many.held(),
+        };
+        let holders = self.keys[first]
+            .contender()
+            .filter(|one| one.holds())
+            .map(|one| one.mode);
+        held == 0 || holders.is_some_and(|holders| self.compatible(holders, mode, held))
+    }
+
+    fn compatible(&self, holders: Mode, mode: Mode, held: usize) -> bool {
+        match (holders, mode) {
+            (Mode::Shared, Mode::Shared) => true,
+            (Mode::Permit(limit), Mode::Permit(same)) if limit == same => {
+                let extra = usize::from(self.mutant(Mutant::PermitTooMany));
+                held < limit as usize + extra
+            }
+            (Mode::Exclusive, Mode::Shared) => self.mutant(Mutant::SharedJoinsExclusive),
+            _ => false,
+        }
+    }
+
+    /// Whether a newcomer in `mode` would be granted at once.
+    pub(crate) fn would_grant(&self, name: &LockName, mode: Mode) -> bool {
+        match self.locks.get(name) {
+            None => true,
+            Some(Queue::Many(many)) if many.frontier().is_some() => {
+                self.mutant(Mutant::PermitOvertakes) && many.permits().is_some()
+            }
+            Some(Queue::One(key)) if !self.keys[key].holds() => false,
+            Some(_) => self.has_room(name, None, mode),
+        }
+    }
+
+    /// Until when a lock stands free, if `lease` must wait for that.
+    pub(crate) fn delayed(&self, name: &LockName, lease: LeaseId) -> Option<LogTime> {
+        if self.delays.is_empty() {
+            return None;
+        }
+        self.delayed_for(name, &self.client_of(lease))
+    }
+
+    /// Until when a lock stands free, if `client` must wait for that. The client that was lost
+    /// need not: the delay protects its own work.
+    pub(crate) fn delayed_for(&self, name: &LockName, client: &ClientId) -> Option<LogTime> {
+        let delay = self
+            .delays
+            .get(name)
+            .filter(|delay| delay.until > self.now)?;
+        let same = !client.is_empty() && *client == delay.client;
+        (!same).then_some(delay.until)
+    }
+
+    /// The grant that a holder has.
+    pub(crate) fn grant_of(&self, key: &Key, record: &Record, lease: LeaseId) -> Grant {
+        let remaining = self
+            .leases
+            .get(&lease)
+            .map(|lease| lease.remaining(self.now))
+            .unwrap_or_default();
+        let mut token = record.token();
+        if self.mutant(Mutant::TokenPerKey) {
+            token.0 = record.version;
+        }
+        Grant {
+            key: key.clone(),
+            lease,
+            token,
+            remaining,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Repeats of a request act once.
+//!
+//! A caller numbers its requests and says which answers it has received. The state keeps the
+//! other answers. A repeat gets the kept answer; a copy that arrives after its answer was
+//! acknowledged is refused, so a delayed copy can never acquire or release a second time.
+
+use alloc::collections::VecDeque;
+
+use crate::command::{Action, Caller, CancelTarget, Once};
+use crate::event::Cause;
+use crate::ids::Seq;
+use crate::mutant::Mutant;
+use crate::outcome::{Outcome, Reason};
+use crate::step::Step;
+
+/// The answers kept for one caller, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Numbers below this were acknowledged.
+    pub(crate) floor: Seq,
+    /// In ascending order of numbers.
+    pub(crate) answers: VecDeque<Answer>,
+}
+
+/// One kept answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) seq: Seq,
+    /// What the request was, to tell a repeat from a number used twice. Zero if only its
+    /// cancellation is known.
+    pub(crate) print: u32,
+    pub(crate) outcome: Outcome,
+}
+
+impl Window {
+    fn find(&self, seq: Seq) -> Result<usize, usize> {
+        self.answers.binary_search_by_key(&seq, |answer| answer.seq)
+    }
+
+    pub(crate) fn get(&self, seq: Seq) -> Option<&Answer> {
+        self.find(seq).ok().map(|at| &self.answers[at])
+    }
+
+    /// Forgets what the caller has received. Acknowledgements only move forward.
+    fn acknowledge(&mut self, upto: Seq) {
+        if upto <= self.floor {
+            return;
+        }
+        self.floor = upto;
+        while self.answers.front().is_some_and(|answer| answer.seq < upto) {
+            self.answers.pop_front();
+        }
+    }
+
+    /// Keeps an answer. The number was admitted before.
+    pub(crate) fn keep(&mut self, seq: Seq, print: u32, outcome: Outcome) {
+        let answer = Answer {
+            seq,
+            print,
+            outcome,
+        };
+        match self.find(seq) {
+            Ok(at) => self.answers[at] = answer,
+            Err(at) => self.answers.insert(at, answer),
+        }
+    }
+
+    /// Replaces the outcome of a kept answer, if it is still kept.
+    pub(crate) fn amend(&mut self, seq: Seq, outcome: Outcome) {
+        if let Ok(at) = self.find(seq) {
+            self.answers[at].outcome = outcome;
+        }
+    }
+}
+
+/// What the window says about a request.
+pub(crate) enum Recall {
+    /// Never seen: do it.
+    Fresh,
+    /// Seen: this is the answer.
+    Known(Outcome),
+}
+
+impl Step<'_> {
+    /// Looks a request up, after acknowledging what it says was received.
+    pub(crate) fn recall(&mut self, once: &Once, action: &Action) -> Result<Recall, Reason> {
+        let window_len_max = self.state.limits.window_len_max;
+        let window = self.window_of(once, action)?;
+        let floor = window.floor.max(once.ack_upto);
+        check_seq(once.seq, floor, window_len_max)?;
+        window.acknowledge(floor);
+        let Some(answer) = window.get(once.seq) else {
+            return Ok(Recall::Fresh);
+        };
+        if answer.print != 0 && answer.print != fingerprint(action) {
+            return Err(Reason::SeqReused(once.seq));
+        }
+        let known = answer.outcome.clone();
+        if self.state.mutant(Mutant::RepeatActsAgain) {
+            return Ok(Recall::Fresh);
+        }
+        Ok(Recall::Known(self.refresh(action, known)))
+    }
+
+    /// Keeps the answer to a request that was done.
+    pub(crate) fn remember(&mut self, once: &Once, print: u32, outcome: &Outcome) {
+        let window = match &once.by {
+            Caller::Lease(id) => self.state.leases.get_mut(id).map(|lease| &mut lease.window),
+            Caller::Client(id) => self
+                .state
+                .clients
+                .get_mut(id)
+                .map(|client| &mut client.window),
+        };
+        // A request that ended its own lease has no window left, and needs none: every copy of
+        // it is refused because the lease is gone.
+        if let Some(window) = window {
+            window.keep(once.seq, print, outcome.clone());
+        }
+    }
+
+    /// The caller's window, which must be the one that this kind of request is counted by.
+    fn window_of(&mut self, once: &Once, action: &Action) -> Result<&mut Window, Reason> {
+        match &once.by {
+            Caller::Lease(id) => {
+                let lease = match action {
+                    Action::Acquire(acquire) => acquire.lease,
+                    Action::AcquireMany(acquire) => acquire.lease,
+                    Action::Cancel(cancel) => cancel.lease,
+                    Action::Release(release) => release.lease,
+                    Action::ReleaseMany(release) => release.lease,
+                    _ => return Err(Reason::CallerWrong),
+                };
+                if lease.id != *id {
+                    return Err(Reason::CallerWrong);
+                }
+                Ok(&mut self.live_lease(lease)?.window)
+            }
+            Caller::Client(id) => {
+                let right = match action {
+                    Action::LeaseGrant(grant) => grant.client == *id,
+                    Action::AcquireAs(acquire) => acquire.client == *id,
+                    Action::RenewAs(renew) => renew.client == *id,
+                    Action::ReleaseAs(release) => release.client == *id,
+                    Action::LeaseRevoke(_) | Action::ForceRelease(_) => true,
+                    _ => false,
+                };
+                if !right {
+                    return Err(Reason::CallerWrong);
+                }
+                Ok(&mut self.see_client(id, None)?.window)
+            }
+        }
+    }
+
+    /// A kept answer that says "waiting" is brought up to date; all others are final.
+    fn refresh(&mut self, action: &Action, known: Outcome) -> Outcome {
+        match (&known, action) {
+            (Outcome::Queued(_), Action::Acquire(acquire)) => {
+                self.reattach(&acquire.name, acquire.lease.id, acquire.terms.call);
+                self.present_answer(&acquire.name, acquire.lease.id)
+                    .unwrap_or(known)
+            }
+            (Outcome::Queued(_), Action::AcquireAs(acquire)) => {
+                let Some(lease) = self.owner_lease(&acquire.client, &acquire.name) else {
+                    return known;
+                };
+                self.reattach(&acquire.name, lease, acquire.terms.call);
+                self.present_answer(&acquire.name, lease).unwrap_or(known)
+            }
+            (Outcome::Reserved(_), Action::AcquireMany(acquire)) => {
+                for (name, _) in &acquire.locks {
+                    self.reattach(name, acquire.lease.id, acquire.terms.call);
+                }
+                known
+            }
+            _ => known,
+        }
+    }
+}
+
+/// Whether a number lies in the window that begins at `floor`.
+pub(crate) fn check_seq(seq: Seq, floor: Seq, window_len_max: u32) -> Result<(), Reason> {
+    let end = Seq(floor.0.max(1).saturating_add(u64::from(window_len_max)));
+    if seq == Seq::NONE {
+        return Err(Reason::SeqZero);
+    }
+    if seq < floor {
+        return Err(Reason::SeqTooOld(seq, floor));
+    }
+    if seq >= end {
+        return Err(Reason::SeqTooFar(seq, end));
+    }
+    Ok(())
+}
+
+/// A short mark of what a request is: enough to notice a number used for two requests.
+pub(crate) fn fingerprint(action: &Action) -> u32 {
+    let (verb, subject): (u8, &[u8]) = match action {
+        Action::LeaseGrant(_) => (1, b""),
+        Action::LeaseRevoke(_) => (2, b""),
+        Action::Acquire(acquire) => (3, &acquire.name),
+        Action::AcquireMany(acquire) => (4, acquire.locks.first().map_or(b"", |(name, _)| name)),
+        Action::Cancel(cancel) => match &cancel.target {
+            CancelTarget::Seq(_) => (5, b""),
+            CancelTarget::Contender(name, _) => (6, name),
+        },
+        Action::Release(release) => (7, &release.name),
+        Action::ReleaseMany(release) => (8, release.names.first().map_or(b"", |name| name)),
+        Action::ForceRelease(force) => (9, &force.name),
+        Action::AcquireAs(acquire) => (10, &acquire.name),
+        Action::RenewAs(renew) => (11, &renew.name),
+        Action::ReleaseAs(release) => (12, &release.name),
+        _ => (13, b""),
+    };
+    let mut print: u32 = 0x811c_9dc5;
+    for &byte in core::iter::once(&verb).chain(subject) {
+        print = (print ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    print.max(1)
+}
+
+/// The answer of an acquire whose cancellation came first.
+pub(crate) const CANCELLED: Outcome = Outcome::Ended(Cause::Cancelled);

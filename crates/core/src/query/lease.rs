@@ -1,0 +1,75 @@
+//! What is known about a lease.
+
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis};
+use crate::lease::Lease;
+use crate::state::State;
+
+/// A lease as users see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseInfo {
+    /// Its id.
+    pub id: LeaseId,
+    /// Which grant of that id.
+    pub epoch: Epoch,
+    /// The length that a renewal gives it.
+    pub ttl: Millis,
+    /// The length that it was granted with.
+    pub granted_ttl: Millis,
+    /// How long it still lives.
+    pub remaining: Millis,
+    /// When it ends. One that belongs to a waiting owner does not run yet.
+    pub expiry: LogTime,
+    /// Its owner.
+    pub client: ClientId,
+    /// When it was last renewed, or made.
+    pub renewed_at: LogTime,
+    /// How often its contenders changed.
+    pub changes: u64,
+    /// It is not renewed any more, because a lock was held for too long.
+    pub spent: bool,
+    /// The lock that it was made for, by owner name.
+    pub sole_lock: Option<LockName>,
+    /// The keys attached to it.
+    pub keys: Vec<Key>,
+}
+
+impl State {
+    /// A lease that is alive.
+    pub fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        let lease = self
+            .leases
+            .get(&id)
+            .filter(|lease| lease.is_live(self.now))?;
+        Some(self.lease_info(id, lease))
+    }
+
+    /// The leases that are alive, in order of ids, from `after` on, at most `limit`.
+    pub fn leases(&self, after: LeaseId, limit: usize) -> Vec<LeaseInfo> {
+        self.leases
+            .range((Bound::Excluded(after), Bound::Unbounded))
+            .filter(|(_, lease)| lease.is_live(self.now))
+            .take(limit)
+            .map(|(&id, lease)| self.lease_info(id, lease))
+            .collect()
+    }
+
+    fn lease_info(&self, id: LeaseId, lease: &Lease) -> LeaseInfo {
+        LeaseInfo {
+            id,
+            epoch: lease.epoch,
+            ttl: lease.ttl,
+            granted_ttl: lease.granted_ttl,
+            remaining: lease.remaining(self.now),
+            expiry: lease.deadline,
+            client: lease.client.clone(),
+            renewed_at: lease.renewed_at,
+            changes: lease.changes,
+            spent: lease.spent,
+            sole_lock: lease.sole_lock.clone(),
+            keys: lease.keys.iter().cloned().collect(),
+        }
+    }
+}

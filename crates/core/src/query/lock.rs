@@ -1,0 +1,188 @@
+//! Who holds a lock, who waits for it, and why.
+
+use alloc::vec::Vec;
+
+use crate::command::Mode;
+use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Token, Value};
+use crate::lock::Queue;
+use crate::range::KeyRange;
+use crate::record::{Contender, Record, queue_form};
+use crate::state::State;
+
+/// A lock as users see it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockView {
+    /// Its name.
+    pub name: LockName,
+    /// Those who hold it, in order of their tokens.
+    pub holders: Vec<Holder>,
+    /// Those who wait, in order.
+    pub waiters: Vec<Waiter>,
+    /// How many wait in all; `waiters` may have been cut short.
+    pub waiting: u64,
+    /// Keys in the queue that are no contenders, and block.
+    pub foreign: Vec<Key>,
+    /// Until when the lock stands free after its last holder was lost.
+    pub delayed_until: Option<LogTime>,
+    /// Every token below this is fenced off.
+    pub fence_floor: Token,
+    /// And these single ones.
+    pub fenced: Vec<Token>,
+}
+
+/// A holder: the record of a held lock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    /// Its key.
+    pub key: Key,
+    /// Its client.
+    pub client: ClientId,
+    /// Its lease.
+    pub lease: LeaseId,
+    /// Its fencing token.
+    pub token: Token,
+    /// When it joined the queue; the same number as the token.
+    pub create_revision: Revision,
+    /// When it was granted, or its key was written since.
+    pub mod_revision: Revision,
+    /// How often its key was written.
+    pub version: u64,
+    /// The user's own bytes.
+    pub metadata: Value,
+    /// How it shares the lock.
+    pub mode: Mode,
+    /// How long it has held.
+    pub held_for: Millis,
+    /// How long its lease still lives.
+    pub remaining: Millis,
+    /// When it ends.
+    pub expires_at: LogTime,
+    /// When an operator's release takes effect.
+    pub forced_at: Option<LogTime>,
+}
+
+/// A waiter: an entry of the wait queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiter {
+    /// Its own key.
+    pub key: Key,
+    /// Its client.
+    pub client: ClientId,
+    /// Its own lease.
+    pub lease: LeaseId,
+    /// When it joined, which is its place in the order.
+    pub create_revision: Revision,
+    /// The key just ahead of it.
+    pub predecessor: Key,
+    /// One is next.
+    pub position: u64,
+    /// How it would share the lock.
+    pub mode: Mode,
+    /// How long it has waited.
+    pub waited_for: Millis,
+    /// Until when it waits at most.
+    pub wait_until: Option<LogTime>,
+    /// It waits for other locks too, and takes all of them at once.
+    pub reserved: bool,
+}
+
+impl State {
+    /// Everything about one lock, with at most `waiters_max` of its waiters. A lock that nobody
+    /// holds or wants is free, whatever its name.
+    pub fn lock(&self, name: &LockName, waiters_max: usize) -> LockView {
+        let mut view = LockView {
+            name: name.clone(),
+            ..LockView::default()
+        };
+        view.delayed_until = self
+            .delays
+            .get(name)
+            .map(|delay| delay.until)
+            .filter(|&until| until > self.now);
+        if let Some(floor) = self.floors.get(name) {
+            view.fence_floor = floor.below;
+            view.fenced.clone_from(&floor.tokens);
+        }
+        if let Some(queue) = self.locks.get(name) {
+            self.fill_queue(&mut view, queue, waiters_max);
+        }
+        view
+    }
+
+    /// The locks whose names begin with `prefix` and that somebody holds or wants, in order of
+    /// names, from `after` on, at most `limit`.
+    pub fn locks(&self, prefix: &[u8], after: Option<&LockName>, limit: usize) -> Vec<LockView> {
+        const WAITERS_LISTED_MAX: usize = 16;
+        let range = KeyRange::prefix(prefix);
+        let Some(bounds) = range.bounds() else {
+            return Vec::new();
+        };
+        self.locks
+            .range::<[u8], _>(bounds)
+            .map(|(name, _)| name)
+            .filter(|name| after.is_none_or(|after| *name > after))
+            .take(limit)
+            .map(|name| self.lock(name, WAITERS_LISTED_MAX))
+            .collect()
+    }
+
+    fn fill_queue(&self, view: &mut LockView, queue: &Queue, waiters_max: usize) {
+        let mut predecessor = Key::default();
+        for key in queue.keys() {
+            let record = &self.keys[key];
+            match record.contender() {
+                None => view.foreign.push(key.clone()),
+                Some(contender) if contender.holds() => {
+                    view.holders.push(self.holder(key, record, contender));
+                }
+                Some(contender) => {
+                    view.waiting += 1;
+                    if view.waiters.len() < waiters_max {
+                        let mut waiter = self.waiter(key, record, contender);
+                        waiter.predecessor = predecessor;
+                        waiter.position = view.waiting;
+                        view.waiters.push(waiter);
+                    }
+                }
+            }
+            predecessor = key.clone();
+        }
+    }
+
+    fn holder(&self, key: &Key, record: &Record, contender: &Contender) -> Holder {
+        let lease = self.leases.get(&record.lease);
+        Holder {
+            key: key.clone(),
+            client: self.client_of(record.lease),
+            lease: record.lease,
+            token: record.token(),
+            create_revision: record.created,
+            mod_revision: record.modified.max(contender.granted),
+            version: record.version,
+            metadata: contender.metadata.clone(),
+            mode: contender.mode,
+            held_for: self.now.since(contender.since),
+            remaining: lease
+                .map(|lease| lease.remaining(self.now))
+                .unwrap_or_default(),
+            expires_at: lease.map_or(self.now, |lease| lease.deadline),
+            forced_at: contender.forced(),
+        }
+    }
+
+    fn waiter(&self, key: &Key, record: &Record, contender: &Contender) -> Waiter {
+        let lease = queue_form(key).map_or(LeaseId::NONE, |(_, lease)| lease);
+        Waiter {
+            key: key.clone(),
+            client: self.client_of(lease),
+            lease,
+            create_revision: record.created,
+            predecessor: Key::default(),
+            position: 0,
+            mode: contender.mode,
+            waited_for: self.now.since(contender.since),
+            wait_until: Some(contender.wait_until).filter(|&until| until != LogTime::NEVER),
+            reserved: contender.is_grouped(),
+        }
+    }
+}

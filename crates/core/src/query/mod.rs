@@ -1,0 +1,42 @@
+//! Questions that change nothing.
+
+mod client;
+mod explain;
+mod lease;
+mod lock;
+
+pub use client::ClientInfo;
+pub use explain::{Explanation, Link, Subject, Waiting};
+pub use lease::LeaseInfo;
+pub use lock::{Holder, LockView, Waiter};
+
+use crate::event::Holding;
+use crate::ids::{ClientId, LeaseId, LockName};
+use crate::mutant::Mutant;
+use crate::state::State;
+
+impl State {
+    /// The owner of a lease; empty if it has none or is gone.
+    pub(crate) fn client_of(&self, lease: LeaseId) -> ClientId {
+        self.leases
+            .get(&lease)
+            .map(|lease| lease.client.clone())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn lease_is_live(&self, lease: LeaseId) -> bool {
+        let Some(lease) = self.leases.get(&lease) else {
+            return false;
+        };
+        lease.is_live(self.now) || self.mutant(Mutant::DueLeaseServes)
+    }
+
+    /// The first holder of a lock.
+    pub(crate) fn first_holder(&self, name: &LockName) -> Option<Holding> {
+        let key = self.locks.get(name)?.first();
+        let record = &self.keys[key];
+        record
+            .holds()
+            .then(|| record.holding(key, &self.client_of(record.lease)))
+    }
+}

@@ -1,0 +1,203 @@
+//! The state and its one door.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::command::Entry;
+use crate::event::Event;
+use crate::history::History;
+use crate::ids::{Boot, ClientId, Key, LeaseId, LockName, LogTime, NodeId, Revision};
+use crate::lease::{Client, Lease};
+use crate::limits::{self, Limits};
+use crate::lock::{Delay, Floor, Queue};
+use crate::mutant::Mutant;
+use crate::outcome::Reply;
+use crate::record::Record;
+use crate::step::Step;
+use crate::timer::Timers;
+
+/// What applying an entry did, as data. Whoever runs the state delivers it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// One answer for each command of the entry, in order.
+    pub replies: Vec<Reply>,
+    /// What happened, in order. Waiting calls learn their grants from here too.
+    pub events: Vec<Arc<Event>>,
+}
+
+/// Everything that the cluster agrees on.
+///
+/// The fields that are not derived from others are what a snapshot carries, in this order.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) now: LogTime,
+    pub(crate) revision: Revision,
+    /// The number of the next event at the present revision.
+    pub(crate) next_sub: u32,
+    /// How often this cluster was restored from a backup.
+    pub(crate) incarnation: u64,
+    /// The last epoch that was given to a lease.
+    pub(crate) last_epoch: u64,
+    /// The last lease id that the state chose itself.
+    pub(crate) last_lease: i64,
+    pub(crate) feature_level: u32,
+    pub(crate) limits: Limits,
+    /// After a restore, no lease is granted before this.
+    pub(crate) recovering_until: LogTime,
+    pub(crate) clients: BTreeMap<ClientId, Client>,
+    pub(crate) leases: BTreeMap<LeaseId, Lease>,
+    pub(crate) keys: BTreeMap<Key, Box<Record>>,
+    pub(crate) delays: BTreeMap<LockName, Delay>,
+    pub(crate) floors: BTreeMap<LockName, Floor>,
+    /// The moment at which the calls of a lost member end, and its last lost boot.
+    pub(crate) lost_nodes: BTreeMap<NodeId, (Boot, LogTime)>,
+    pub(crate) history: History,
+
+    // Derived from the above.
+    pub(crate) locks: BTreeMap<LockName, Queue>,
+    /// The leases made for an owner name, by owner and lock.
+    pub(crate) owners: BTreeMap<(ClientId, LockName), LeaseId>,
+    /// The keys of each atomic acquisition that is not granted yet, by their common revision.
+    pub(crate) groups: BTreeMap<Revision, Vec<Key>>,
+    /// The contenders that are bound to the calls of a member's boot.
+    pub(crate) calls: BTreeMap<(NodeId, Boot), BTreeSet<Key>>,
+    pub(crate) timers: Timers,
+
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::new()
+    }
+}
+
+impl State {
+    /// A fresh cluster's state, at revision 1 and log time zero.
+    pub fn new() -> State {
+        State {
+            now: LogTime(0),
+            revision: Revision::FIRST,
+            next_sub: 0,
+            incarnation: 0,
+            last_epoch: 0,
+            last_lease: 0,
+            feature_level: limits::FEATURE_LEVEL,
+            limits: Limits::default(),
+            recovering_until: LogTime(0),
+            clients: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            delays: BTreeMap::new(),
+            floors: BTreeMap::new(),
+            lost_nodes: BTreeMap::new(),
+            history: History::default(),
+            locks: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            timers: Timers::default(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+
+    /// Applies one entry: moves log time, ends what is due, then runs the commands in order.
+    ///
+    /// Total: every entry that can be decoded has a defined effect, and refusals are answers.
+    pub fn apply(&mut self, entry: Entry) -> Effects {
+        let mut effects = Effects::default();
+        self.now = self.now.max(entry.at);
+        if self.mutant(Mutant::TimeRunsBack) {
+            self.now = entry.at;
+        }
+        self.end_what_is_due(&mut effects.events);
+        effects.replies.reserve(entry.commands.len());
+        for command in entry.commands {
+            let outcome = Step::new(self, &mut effects.events).run(command);
+            effects.replies.push(Reply {
+                revision: self.revision,
+                outcome,
+            });
+        }
+        effects
+    }
+
+    /// Ends what log time has overtaken, in order of deadlines, up to the bound for one entry.
+    fn end_what_is_due(&mut self, events: &mut Vec<Arc<Event>>) {
+        for _ in 0..self.limits.due_per_entry_max {
+            let Some(timer) = self.timers.pop_due(self.now) else {
+                return;
+            };
+            Step::new(self, events).fire(timer);
+        }
+    }
+
+    /// When log time next ends something by itself. A leader proposes an entry then.
+    ///
+    /// A moment that has passed means that more was due than one entry may end: propose at once.
+    pub fn next_deadline(&self) -> Option<LogTime> {
+        self.timers.next()
+    }
+
+    /// The present log time.
+    pub fn now(&self) -> LogTime {
+        self.now
+    }
+
+    /// The present revision.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Watches cannot begin before this revision.
+    pub fn compact_revision(&self) -> Revision {
+        self.history.compacted()
+    }
+
+    /// How often this cluster was restored from a backup.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The level of behaviour that all members can apply.
+    pub fn feature_level(&self) -> u32 {
+        self.feature_level
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What happened lately.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Whether any lease lives. While one does, the leader stamps the log every second.
+    pub fn has_leases(&self) -> bool {
+        !self.leases.is_empty()
+    }
+
+    /// Plants a bug, for tests that must catch it.
+    #[cfg(feature = "mutants")]
+    pub fn plant(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+    }
+
+    /// Whether a planted bug is active. Never, in a shipped build.
+    #[inline]
+    pub(crate) fn mutant(&self, asked: Mutant) -> bool {
+        #[cfg(feature = "mutants")]
+        return self.mutant == Some(asked);
+        #[cfg(not(feature = "mutants"))]
+        {
+            let _ = asked;
+            false
+        }
+    }
+}

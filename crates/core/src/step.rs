@@ -1,0 +1,195 @@
+//! One command, or one timer, at work on the state.
+//!
+//! All changes of keys in one step share one revision. Locks are settled when the step is
+//! through, so nothing is granted in the middle of a transaction, and never to a lease that the
+//! same step is about to end.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::command::{Action, Command};
+use crate::event::{Event, EventKind};
+use crate::ids::{LeaseId, LockName, Revision, Seq};
+use crate::lease::Ending;
+use crate::may;
+use crate::mutant::Mutant;
+use crate::once::{Recall, fingerprint};
+use crate::outcome::{Outcome, Reason};
+use crate::record::queue_form;
+use crate::shape;
+use crate::state::State;
+use crate::timer::Timer;
+
+/// One command or timer at work.
+pub(crate) struct Step<'a> {
+    pub(crate) state: &'a mut State,
+    /// Where finished events go.
+    out: &'a mut Vec<Arc<Event>>,
+    /// This step's events, held back until it is known who holds the locks now.
+    events: Vec<Event>,
+    /// Whether this step has raised the revision.
+    raised: bool,
+    /// The locks whose queues changed.
+    pub(crate) touched: Vec<LockName>,
+    /// Leases that were made for one lock which is gone.
+    pub(crate) spent_leases: Vec<LeaseId>,
+}
+
+impl<'a> Step<'a> {
+    pub(crate) fn new(state: &'a mut State, out: &'a mut Vec<Arc<Event>>) -> Step<'a> {
+        let (events, touched, spent_leases) = (Vec::new(), Vec::new(), Vec::new());
+        Step {
+            state,
+            out,
+            events,
+            raised: false,
+            touched,
+            spent_leases,
+        }
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(mut self, command: Command) -> Outcome {
+        let outcome = self.try_run(command).unwrap_or_else(Outcome::Rejected);
+        self.finish();
+        outcome
+    }
+
+    fn try_run(&mut self, command: Command) -> Result<Outcome, Reason> {
+        shape::check(&command, &self.state.limits)?;
+        may::check(&command.actor, &command.action)?;
+        let Some(once) = command.once else {
+            return self.act(command.action, Seq::NONE);
+        };
+        if let Recall::Known(outcome) = self.recall(&once, &command.action)? {
+            return Ok(outcome);
+        }
+        let print = fingerprint(&command.action);
+        // From here on a refusal is an answer to keep as well: a copy of a refused request that
+        // comes later must not find the state changed and act after all.
+        let outcome = self
+            .act(command.action, once.seq)
+            .unwrap_or_else(Outcome::Rejected);
+        self.remember(&once, print, &outcome);
+        Ok(outcome)
+    }
+
+    fn act(&mut self, action: Action, seq: Seq) -> Result<Outcome, Reason> {
+        match action {
+            Action::LeaseGrant(grant) => self.lease_grant(grant),
+            Action::LeaseRenew(renew) => Ok(self.lease_renew(&renew)),
+            Action::LeaseRevoke(revoke) => self.lease_revoke(&revoke),
+            Action::Disconnect(disconnect) => self.disconnect(&disconnect),
+            Action::Put(put) => self.put(put),
+            Action::DeleteRange(delete) => Ok(self.delete_range(&delete)),
+            Action::Txn(txn) => self.txn(*txn),
+            Action::Compact(compact) => self.compact(&compact),
+            Action::Acquire(acquire) => self.acquire(acquire, seq),
+            Action::AcquireMany(acquire) => self.acquire_many(acquire, seq),
+            Action::Cancel(cancel) => self.cancel(&cancel),
+            Action::Release(release) => self.release(&release),
+            Action::ReleaseMany(release) => self.release_many(&release),
+            Action::ForceRelease(force) => self.force_release(&force),
+            Action::DeleteLock(delete) => self.delete_lock(&delete),
+            Action::AcquireAs(acquire) => self.acquire_as(acquire, seq),
+            Action::RenewAs(renew) => Ok(self.renew_as(&renew)),
+            Action::ReleaseAs(release) => Ok(self.release_as(&release)),
+            Action::CallsAnswered(answered) => Ok(self.calls_answered(&answered)),
+            Action::NodeLost(lost) => Ok(self.node_lost(lost)),
+            Action::SetLimits(limits) => {
+                self.state.limits = *limits;
+                Ok(Outcome::Done)
+            }
+            Action::RaiseFeatureLevel(level) => self.raise_feature_level(level),
+            Action::Skipped(_) => Ok(Outcome::Done),
+        }
+    }
+
+    fn raise_feature_level(&mut self, level: u32) -> Result<Outcome, Reason> {
+        if level < self.state.feature_level {
+            return Err(Reason::FeatureLevelInvalid(level, self.state.feature_level));
+        }
+        self.state.feature_level = level;
+        Ok(Outcome::Done)
+    }
+
+    /// Does what a timer that has come due stands for.
+    pub(crate) fn fire(mut self, timer: Timer) {
+        match timer {
+            Timer::Lease(id) => drop(self.end_lease(id, Ending::Expired)),
+            Timer::Disconnected(id) => drop(self.end_lease(id, Ending::Revoked)),
+            Timer::Wait(key) => self.wait_is_over(&key),
+            Timer::Forced(key) => self.forced_is_due(&key),
+            Timer::Budget(key) => self.budget_is_spent(&key),
+            Timer::HoldMax(key) => self.hold_is_over(&key),
+            Timer::Delay(name) => self.delay_is_over(name),
+            Timer::Floor(name) => drop(self.state.floors.remove(&name)),
+            Timer::Orphans(node, boot) => self.end_orphans(node, boot),
+            Timer::Client(id) => self.forget_client(&id),
+            Timer::Recovered => {}
+        }
+        self.finish();
+    }
+
+    /// The revision of this step's changes. The first one raises it.
+    pub(crate) fn change(&mut self) -> Revision {
+        if !self.raised {
+            self.raised = true;
+            self.raise_revision();
+        }
+        self.state.revision
+    }
+
+    fn raise_revision(&mut self) {
+        let next = self.state.revision.next();
+        assert!(next < Revision::LIMIT, "revisions are used up");
+        self.state.revision = next;
+        self.state.next_sub = 0;
+    }
+
+    /// Notes that a key of an ending lease was removed.
+    pub(crate) fn end_of_leased_key(&mut self) {
+        if self.state.mutant(Mutant::RevisionPerKey) {
+            self.raise_revision();
+        }
+    }
+
+    pub(crate) fn emit(&mut self, kind: EventKind) {
+        let sub = self.state.next_sub;
+        self.state.next_sub += 1;
+        self.events.push(Event {
+            revision: self.state.revision,
+            sub,
+            kind,
+        });
+    }
+
+    /// Ends what ends with its lock, grants what can be granted, and lets the events out.
+    fn finish(mut self) {
+        while let Some(lease) = self.spent_leases.pop() {
+            self.end_lease(lease, Ending::Revoked);
+        }
+        self.settle();
+        for mut event in core::mem::take(&mut self.events) {
+            self.name_holder(&mut event);
+            let event = Arc::new(event);
+            self.state.history.push(event.clone(), &self.state.limits);
+            self.out.push(event);
+        }
+    }
+
+    /// Completes the end of a contender with who holds its lock now.
+    fn name_holder(&self, event: &mut Event) {
+        let EventKind::Deleted {
+            prev,
+            ended: Some(ended),
+        } = &mut event.kind
+        else {
+            return;
+        };
+        let Some((name, _)) = queue_form(&prev.key) else {
+            return;
+        };
+        ended.holder = self.state.first_holder(&name).map(alloc::boxed::Box::new);
+    }
+}

@@ -13,10 +13,8 @@ use anyhow::{Context as _, ensure};
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> anyhow::Result<()> {
     let shown = format!("cargo {}", args.join(" "));
     eprintln!("    $ {shown}");
-    let status = base(root)
-        .args(args)
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let status =
+        base(root).args(args).status().with_context(|| format!("cannot start `{shown}`"))?;
     ensure!(status.success(), "`{shown}` failed with {status}");
     Ok(())
 }

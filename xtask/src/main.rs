@@ -69,7 +69,5 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
 fn root() -> anyhow::Result<PathBuf> {
     let here = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    here.parent()
-        .map(Path::to_path_buf)
-        .context("the xtask crate has no parent folder")
+    here.parent().map(Path::to_path_buf).context("the xtask crate has no parent folder")
 }

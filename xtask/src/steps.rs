@@ -41,10 +41,7 @@ impl Steps {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the times shown to a person, and nothing else"
-)]
+#[expect(clippy::disallowed_methods, reason = "the times shown to a person, and nothing else")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -59,9 +56,7 @@ mod tests {
     fn a_failure_names_its_step() {
         let mut steps = Steps::default();
         steps.run("first", || Ok(())).expect("it returns Ok");
-        let error = steps
-            .run("second", || bail!("broken"))
-            .expect_err("it returns an error");
+        let error = steps.run("second", || bail!("broken")).expect_err("it returns an error");
         assert_eq!(format!("{error:#}"), "step `second` failed: broken");
     }
 

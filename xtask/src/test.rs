@@ -11,15 +11,8 @@ use crate::verify;
 const WORKSPACE: [&str; 2] = ["--workspace", "--locked"];
 
 /// The planted bugs are behind a feature that no shipped build has, so they are a run of their own.
-const PLANTED: [&str; 7] = [
-    "-p",
-    "fencepost-core",
-    "--features",
-    "mutants",
-    "--test",
-    "mutants",
-    "--locked",
-];
+const PLANTED: [&str; 7] =
+    ["-p", "fencepost-core", "--features", "mutants", "--test", "mutants", "--locked"];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut steps = Steps::default();
@@ -29,9 +22,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     steps.run("tests", || cargo(root, &runner.args(&WORKSPACE)))?;
     if runner == Runner::Nextest {
         // Plain `cargo test` has run these already; nextest cannot.
-        steps.run("doc tests", || {
-            cargo(root, &["test", "--doc", "--workspace", "--locked"])
-        })?;
+        steps.run("doc tests", || cargo(root, &["test", "--doc", "--workspace", "--locked"]))?;
     }
     steps.run("planted bugs", || cargo(root, &runner.args(&PLANTED)))?;
 
@@ -47,11 +38,7 @@ enum Runner {
 
 impl Runner {
     fn choose(root: &Path) -> Self {
-        if has_cargo(root, "nextest") {
-            Self::Nextest
-        } else {
-            Self::CargoTest
-        }
+        if has_cargo(root, "nextest") { Self::Nextest } else { Self::CargoTest }
     }
 
     fn args<'a>(self, selection: &[&'a str]) -> Vec<&'a str> {

@@ -40,25 +40,16 @@ impl State {
                 ));
             };
             if !lease.keys.contains(key) {
-                return Err(format!(
-                    "lease {} does not list its key {key}",
-                    record.lease.0
-                ));
+                return Err(format!("lease {} does not list its key {key}", record.lease.0));
             }
         }
         for (id, lease) in &self.leases {
             if let Some(key) = lease.keys.iter().find(|key| !self.attached(key, *id)) {
-                return Err(format!(
-                    "lease {} lists {key}, which is not attached to it",
-                    id.0
-                ));
+                return Err(format!("lease {} lists {key}, which is not attached to it", id.0));
             }
             let client = self.clients.get(&lease.client);
             if !lease.client.is_empty() && !client.is_some_and(|one| one.leases.contains(id)) {
-                return Err(format!(
-                    "client {} does not list its lease {}",
-                    lease.client, id.0
-                ));
+                return Err(format!("client {} does not list its lease {}", lease.client, id.0));
             }
             if let Some(name) = &lease.sole_lock
                 && self.owners.get(&(lease.client.clone(), name.clone())) != Some(id)
@@ -66,11 +57,7 @@ impl State {
                 return Err(format!("lease {} is not listed for its owner", id.0));
             }
         }
-        let sole = self
-            .leases
-            .values()
-            .filter(|lease| lease.sole_lock.is_some())
-            .count();
+        let sole = self.leases.values().filter(|lease| lease.sole_lock.is_some()).count();
         if sole != self.owners.len() {
             return Err(format!("{} owners for {sole} leases", self.owners.len()));
         }
@@ -78,9 +65,7 @@ impl State {
     }
 
     fn attached(&self, key: &Key, lease: LeaseId) -> bool {
-        self.keys
-            .get(key)
-            .is_some_and(|record| record.lease == lease)
+        self.keys.get(key).is_some_and(|record| record.lease == lease)
     }
 
     /// Every key of a queue's form stands in its queue, in order, and nothing else does.
@@ -92,10 +77,7 @@ impl State {
                 None => {}
                 Some(_) if !record.in_queue() => return Err(format!("{key} stands in no queue")),
                 Some((name, _)) => {
-                    expected
-                        .entry(name)
-                        .or_default()
-                        .insert(record.spot(), key.clone());
+                    expected.entry(name).or_default().insert(record.spot(), key.clone());
                 }
             }
         }
@@ -135,9 +117,7 @@ impl State {
                 .map(|contender| contender.mode)
                 .collect();
             if modes.len() > 1 || holds > modes.first().map_or(0, |mode| mode.room()) {
-                return Err(format!(
-                    "{holds} holders of {name} do not go together: {modes:?}"
-                ));
+                return Err(format!("{holds} holders of {name} do not go together: {modes:?}"));
             }
         }
         for (key, record) in &self.keys {
@@ -157,10 +137,7 @@ impl State {
                 continue;
             };
             if let Some(call) = contender.call() {
-                calls
-                    .entry((call.node, call.boot))
-                    .or_default()
-                    .insert(key.clone());
+                calls.entry((call.node, call.boot)).or_default().insert(key.clone());
             }
             if contender.is_grouped() {
                 grouped += 1;
@@ -171,9 +148,7 @@ impl State {
             }
         }
         if calls != self.calls {
-            return Err(String::from(
-                "the calls are not those that the contenders make",
-            ));
+            return Err(String::from("the calls are not those that the contenders make"));
         }
         if grouped != self.groups.values().map(Vec::len).sum::<usize>() {
             return Err(String::from("a group lists a key that is not there"));
@@ -191,20 +166,10 @@ impl State {
         };
         for (&id, lease) in &self.leases {
             arm(lease.deadline, Timer::Lease(id));
-            arm(
-                lease.revoke_at.unwrap_or(LogTime::NEVER),
-                Timer::Disconnected(id),
-            );
+            arm(lease.revoke_at.unwrap_or(LogTime::NEVER), Timer::Disconnected(id));
         }
-        for (id, client) in self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.leases.is_empty())
-        {
-            arm(
-                client.last_seen.after(CLIENT_KEPT),
-                Timer::Client(id.clone()),
-            );
+        for (id, client) in self.clients.iter().filter(|(_, client)| client.leases.is_empty()) {
+            arm(client.last_seen.after(CLIENT_KEPT), Timer::Client(id.clone()));
         }
         for (key, record) in &self.keys {
             if let Role::Contender(contender) = &record.role {
@@ -224,17 +189,11 @@ impl State {
             arm(self.recovering_until, Timer::Recovered);
         }
         // What is due but not ended yet may have lost its timer only by having fired.
-        let missing = expected
-            .difference(self.timers.all())
-            .find(|(at, _)| *at > self.now);
+        let missing = expected.difference(self.timers.all()).find(|(at, _)| *at > self.now);
         if let Some((at, timer)) = missing {
             return Err(format!("no timer at {}: {timer:?}", at.0));
         }
-        let extra = self
-            .timers
-            .all()
-            .difference(&expected)
-            .find(|(at, _)| *at > self.now);
+        let extra = self.timers.all().difference(&expected).find(|(at, _)| *at > self.now);
         if let Some((at, timer)) = extra {
             return Err(format!("a timer too many at {}: {timer:?}", at.0));
         }

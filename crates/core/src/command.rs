@@ -38,12 +38,7 @@ pub struct Command {
 impl From<Action> for Command {
     /// A command from nobody in particular, in the default namespace, that cannot be repeated.
     fn from(action: Action) -> Command {
-        Command {
-            actor: Actor::default(),
-            namespace: Namespace::default(),
-            once: None,
-            action,
-        }
+        Command { actor: Actor::default(), namespace: Namespace::default(), once: None, action }
     }
 }
 
@@ -78,10 +73,7 @@ pub struct LeaseRef {
 
 impl From<LeaseId> for LeaseRef {
     fn from(id: LeaseId) -> LeaseRef {
-        LeaseRef {
-            id,
-            epoch: Epoch::ANY,
-        }
+        LeaseRef { id, epoch: Epoch::ANY }
     }
 }
 

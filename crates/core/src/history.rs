@@ -20,10 +20,7 @@ pub struct History {
 impl History {
     /// A history that begins at `compacted` and is empty so far.
     pub(crate) fn starting_at(compacted: Revision) -> History {
-        History {
-            compacted,
-            ..History::default()
-        }
+        History { compacted, ..History::default() }
     }
 
     /// The first revision from which a watch can begin.
@@ -76,17 +73,10 @@ impl History {
     /// gone. Watching from the future gives nothing yet.
     pub fn replay(&self, watch: &Watch) -> Result<impl Iterator<Item = &Arc<Event>>, Compacted> {
         if watch.from < self.compacted {
-            return Err(Compacted {
-                oldest: self.compacted,
-            });
+            return Err(Compacted { oldest: self.compacted });
         }
-        let start = self
-            .events
-            .partition_point(|event| event.revision < watch.from);
-        Ok(self
-            .events
-            .range(start..)
-            .filter(|event| watch.wants(event)))
+        let start = self.events.partition_point(|event| event.revision < watch.from);
+        Ok(self.events.range(start..).filter(|event| watch.wants(event)))
     }
 }
 
@@ -118,14 +108,7 @@ pub struct Watch {
 impl Watch {
     /// A watch of everything in `range` from `from` on.
     pub fn new(range: KeyRange, from: Revision) -> Watch {
-        Watch {
-            range,
-            from,
-            no_put: false,
-            no_delete: false,
-            keys_only: false,
-            prev: false,
-        }
+        Watch { range, from, no_put: false, no_delete: false, keys_only: false, prev: false }
     }
 
     /// The event as this watch sees it: with what stood there before only if it asked.
@@ -136,11 +119,7 @@ impl Watch {
             EventKind::Deleted { prev, .. } if !self.prev => {
                 // The key, and when it went: all that the removal itself says.
                 let (key, mod_revision) = (prev.key.clone(), event.revision);
-                **prev = KeyValue {
-                    key,
-                    mod_revision,
-                    ..KeyValue::default()
-                };
+                **prev = KeyValue { key, mod_revision, ..KeyValue::default() };
             }
             _ => return event.clone(),
         }

@@ -135,42 +135,38 @@ pub struct CallId {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        ///
+        /// Nothing is stored for the empty text.
+        #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Option<Arc<str>>);
 
         impl $name {
             /// The text itself.
             pub fn as_str(&self) -> &str {
-                &self.0
+                self.0.as_deref().unwrap_or_default()
             }
 
             /// Whether the text is empty.
             pub fn is_empty(&self) -> bool {
-                self.0.is_empty()
+                self.0.is_none()
             }
         }
 
         impl From<&str> for $name {
             fn from(text: &str) -> $name {
-                $name(Arc::from(text))
-            }
-        }
-
-        impl Default for $name {
-            fn default() -> $name {
-                $name::from("")
+                $name((!text.is_empty()).then(|| Arc::from(text)))
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&*self.0, f)
+                fmt::Debug::fmt(self.as_str(), f)
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(self.as_str())
             }
         }
     };
@@ -205,13 +201,6 @@ fn write_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The name of a key: any bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<[u8]>);
-
-impl Key {
-    /// The bytes of `head` and then those of `tail`, in one allocation.
-    pub(crate) fn concat(head: &[u8], tail: &[u8]) -> Key {
-        Key(head.iter().chain(tail).copied().collect())
-    }
-}
 
 impl From<&[u8]> for Key {
     fn from(bytes: &[u8]) -> Key {
@@ -301,10 +290,7 @@ impl LockName {
     /// The first `len` bytes of `key` as a name.
     pub(crate) fn prefix_of(key: &Key, len: usize) -> LockName {
         let len = u32::try_from(len).expect("keys are far shorter than 4 GiB");
-        LockName {
-            bytes: key.0.clone(),
-            len,
-        }
+        LockName { bytes: key.0.clone(), len }
     }
 }
 

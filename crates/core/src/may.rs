@@ -38,17 +38,10 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         Action::Put(put) => (Verb::Use, &put.key),
         Action::DeleteRange(delete) => (Verb::Use, delete.range.start()),
         Action::AcquireMany(acquire) => {
-            let all = acquire
-                .locks
-                .iter()
-                .all(|(name, _)| may(actor, Verb::Use, name));
+            let all = acquire.locks.iter().all(|(name, _)| may(actor, Verb::Use, name));
             return if all { Ok(()) } else { Err(Reason::Forbidden) };
         }
         _ => (Verb::Use, b""),
     };
-    if may(actor, verb, name) {
-        Ok(())
-    } else {
-        Err(Reason::Forbidden)
-    }
+    if may(actor, verb, name) { Ok(()) } else { Err(Reason::Forbidden) }
 }

@@ -4,17 +4,14 @@
 //! the feature `mutants`; in all others [`crate::State::mutant`] is a constant `false`.
 
 /// A bug that can be planted.
-#[cfg_attr(
-    not(feature = "mutants"),
-    expect(unreachable_pub, reason = "public with the feature")
-)]
+#[cfg_attr(not(feature = "mutants"), expect(unreachable_pub, reason = "public with the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// A lease that is due, but not removed yet, still serves and is still granted locks.
     DueLeaseServes,
     /// An ended lease leaves its waiters in their queues, and they are granted.
     ExpiryKeepsWaiters,
-    /// Tokens come from a counter in the lock's own record.
+    /// Tokens come from a counter in the lock's own record, which begins anew with each key.
     TokenPerKey,
     /// The last to come is the first to be granted.
     LastComeFirstServed,

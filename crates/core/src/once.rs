@@ -54,11 +54,7 @@ impl Window {
 
     /// Keeps an answer. The number was admitted before.
     pub(crate) fn keep(&mut self, seq: Seq, print: u32, outcome: Outcome) {
-        let answer = Answer {
-            seq,
-            print,
-            outcome,
-        };
+        let answer = Answer { seq, print, outcome };
         match self.find(seq) {
             Ok(at) => self.answers[at] = answer,
             Err(at) => self.answers.insert(at, answer),
@@ -106,11 +102,7 @@ impl Step<'_> {
     pub(crate) fn remember(&mut self, once: &Once, print: u32, outcome: &Outcome) {
         let window = match &once.by {
             Caller::Lease(id) => self.state.leases.get_mut(id).map(|lease| &mut lease.window),
-            Caller::Client(id) => self
-                .state
-                .clients
-                .get_mut(id)
-                .map(|client| &mut client.window),
+            Caller::Client(id) => self.state.clients.get_mut(id).map(|client| &mut client.window),
         };
         // A request that ended its own lease has no window left, and needs none: every copy of
         // it is refused because the lease is gone.
@@ -158,8 +150,7 @@ impl Step<'_> {
         match (&known, action) {
             (Outcome::Queued(_), Action::Acquire(acquire)) => {
                 self.reattach(&acquire.name, acquire.lease.id, acquire.terms.call);
-                self.present_answer(&acquire.name, acquire.lease.id)
-                    .unwrap_or(known)
+                self.present_answer(&acquire.name, acquire.lease.id).unwrap_or(known)
             }
             (Outcome::Queued(_), Action::AcquireAs(acquire)) => {
                 let Some(lease) = self.owner_lease(&acquire.client, &acquire.name) else {

@@ -182,10 +182,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::NameEmpty => f.write_str("the lock's name is empty"),
             Reason::NameTooLong(len, max) => {
-                write!(
-                    f,
-                    "the lock's name has {len} bytes, at most {max} are allowed"
-                )
+                write!(f, "the lock's name has {len} bytes, at most {max} are allowed")
             }
             Reason::KeyEmpty => f.write_str("the key is empty"),
             Reason::KeyTooLong(len, max) => {
@@ -198,10 +195,7 @@ impl fmt::Display for Reason {
                 write!(f, "the metadata has {len} bytes, at most {max} are allowed")
             }
             Reason::TextTooLong(len, max) => {
-                write!(
-                    f,
-                    "a name, address or reason has {len} bytes, at most {max} are allowed"
-                )
+                write!(f, "a name, address or reason has {len} bytes, at most {max} are allowed")
             }
             Reason::ClientEmpty => f.write_str("the client's name is empty"),
             Reason::ReasonEmpty => f.write_str("a forced release needs a reason"),
@@ -213,35 +207,20 @@ impl fmt::Display for Reason {
             Reason::LeaseIdInvalid(id) => write!(f, "lease ids are positive, {} is not", id.0),
             Reason::LeaseNotFound(_) => f.write_str("lease not found"),
             Reason::LeaseEpochStale(sent, now) => {
-                write!(
-                    f,
-                    "the lease was granted anew: epoch {} is over, it is {}",
-                    sent.0, now.0
-                )
+                write!(f, "the lease was granted anew: epoch {} is over, it is {}", sent.0, now.0)
             }
             Reason::LeaseExists(id) => write!(f, "lease {} is alive already", id.0),
             Reason::LeasesFull(max) => write!(f, "{max} leases are alive, no more are allowed"),
             Reason::ClientsFull(max) => write!(f, "{max} clients are known, no more are allowed"),
             Reason::TooManyRenewals(count, max) => {
-                write!(
-                    f,
-                    "{count} renewals in one request, at most {max} are allowed"
-                )
+                write!(f, "{count} renewals in one request, at most {max} are allowed")
             }
             Reason::SeqZero => f.write_str("request numbers begin at one"),
             Reason::SeqTooOld(seq, oldest) => {
-                write!(
-                    f,
-                    "request {} was acknowledged, the oldest kept is {}",
-                    seq.0, oldest.0
-                )
+                write!(f, "request {} was acknowledged, the oldest kept is {}", seq.0, oldest.0)
             }
             Reason::SeqTooFar(seq, end) => {
-                write!(
-                    f,
-                    "request {} is beyond the window, which ends before {}",
-                    seq.0, end.0
-                )
+                write!(f, "request {} is beyond the window, which ends before {}", seq.0, end.0)
             }
             Reason::SeqReused(seq) => {
                 write!(f, "request number {} was used for another request", seq.0)
@@ -251,10 +230,7 @@ impl fmt::Display for Reason {
                 write!(f, "{n} permits, between 1 and {max} are allowed")
             }
             Reason::PermitsConflict(asked, there) => {
-                write!(
-                    f,
-                    "asked for one of {asked} permits, the lock counts {there}"
-                )
+                write!(f, "asked for one of {asked} permits, the lock counts {there}")
             }
             Reason::ModeConflict => f.write_str("the caller stands in this queue in another mode"),
             Reason::QueueFull(max) => write!(f, "{max} contenders stand in the queue, it is full"),
@@ -262,10 +238,7 @@ impl fmt::Display for Reason {
                 write!(f, "the lease stands in the queue of {name} already")
             }
             Reason::PlaceTaken(name) => {
-                write!(
-                    f,
-                    "a foreign key stands at the caller's place in the queue of {name}"
-                )
+                write!(f, "a foreign key stands at the caller's place in the queue of {name}")
             }
             Reason::NamesEmpty => f.write_str("no lock was named"),
             Reason::TooManyNames(count, max) => {
@@ -280,20 +253,14 @@ impl fmt::Display for Reason {
             Reason::HeldTooLong => f.write_str("held for too long, the lease runs out"),
             Reason::LockInUse => f.write_str("the lock is held or waited for"),
             Reason::FloorFull(max) => {
-                write!(
-                    f,
-                    "{max} tokens of this lock are fenced off, no more are allowed"
-                )
+                write!(f, "{max} tokens of this lock are fenced off, no more are allowed")
             }
             Reason::KeyNotFound => f.write_str("key not found"),
             Reason::ValueGiven => f.write_str("a value was given although the old one is kept"),
             Reason::LeaseGiven => f.write_str("a lease was given although the old one is kept"),
             Reason::KeyRepeated => f.write_str("a key would be written twice in one transaction"),
             Reason::TooManyOps(count, max) => {
-                write!(
-                    f,
-                    "{count} operations in a transaction, at most {max} are allowed"
-                )
+                write!(f, "{count} operations in a transaction, at most {max} are allowed")
             }
             Reason::TxnTooDeep(max) => write!(f, "transactions nest at most {max} deep"),
             Reason::Compacted(oldest) => {
@@ -305,11 +272,7 @@ impl fmt::Display for Reason {
             Reason::Forbidden => f.write_str("not allowed"),
             Reason::NamespaceUnknown => f.write_str("there is no such namespace"),
             Reason::Recovering(until) => {
-                write!(
-                    f,
-                    "restored from a backup: no lease before {} ms of log time",
-                    until.0
-                )
+                write!(f, "restored from a backup: no lease before {} ms of log time", until.0)
             }
             Reason::LimitsUnsound => f.write_str("the limits contradict each other"),
             Reason::FeatureLevelInvalid(asked, now) => {

@@ -1,6 +1,7 @@
 //! What the state stores for each key, and for each place in a queue.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::command::Mode;
 use crate::event::{Holding, KeyValue};
@@ -64,6 +65,15 @@ pub(crate) struct Extra {
     pub(crate) forced: Option<LogTime>,
 }
 
+/// The kept answers that depend on a contender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answers {
+    /// The number of the acquire that made it.
+    pub(crate) seq: Seq,
+    /// Others wait on the same place.
+    pub(crate) shared: bool,
+}
+
 impl Contender {
     pub(crate) fn holds(&self) -> bool {
         self.granted != Revision::NONE
@@ -71,6 +81,14 @@ impl Contender {
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
+    }
+
+    /// Which kept answers a grant or an end completes.
+    pub(crate) fn answers(&self) -> Answers {
+        Answers {
+            seq: self.seq,
+            shared: self.extra.as_ref().is_some_and(|extra| extra.shared_answer),
+        }
     }
 
     pub(crate) fn is_grouped(&self) -> bool {
@@ -130,10 +148,7 @@ impl Record {
 
     /// Where it stands in its queue.
     pub(crate) fn spot(&self) -> Spot {
-        Spot {
-            created: self.created,
-            sub: self.sub,
-        }
+        Spot { created: self.created, sub: self.sub }
     }
 
     pub(crate) fn key_value(&self, key: &Key) -> KeyValue {
@@ -149,12 +164,7 @@ impl Record {
 
     pub(crate) fn holding(&self, key: &Key, client: &ClientId) -> Holding {
         let lease = queue_form(key).map_or(self.lease, |(_, lease)| lease);
-        Holding {
-            key: key.clone(),
-            token: self.token(),
-            lease,
-            client: client.clone(),
-        }
+        Holding { key: key.clone(), token: self.token(), lease, client: client.clone() }
     }
 }
 
@@ -190,23 +200,52 @@ fn parse_lease(digits: &[u8]) -> Option<LeaseId> {
     i64::try_from(id).ok().map(LeaseId)
 }
 
-/// The key with which `lease` stands in the queue of `name`.
-pub(crate) fn contender_key(name: &[u8], lease: LeaseId) -> Key {
+/// Hands the bytes of the key with which `lease` stands in the queue of `name` to `use_key`.
+///
+/// They are put together on the stack, because most lookups need no key of their own.
+pub(crate) fn with_contender_key<T>(
+    name: &[u8],
+    lease: LeaseId,
+    use_key: impl FnOnce(&[u8]) -> T,
+) -> T {
+    const STACK_LEN: usize = 256;
+    let (suffix, start) = suffix(lease);
+    let suffix = &suffix[start..];
+    let len = name.len() + suffix.len();
+    let mut stack = [0_u8; STACK_LEN];
+    if len <= STACK_LEN {
+        stack[..name.len()].copy_from_slice(name);
+        stack[name.len()..len].copy_from_slice(suffix);
+        return use_key(&stack[..len]);
+    }
+    let mut heap = Vec::with_capacity(len);
+    heap.extend_from_slice(name);
+    heap.extend_from_slice(suffix);
+    use_key(&heap)
+}
+
+/// A slash and the hex digits of a lease's id, at the end of the array from the index on.
+fn suffix(lease: LeaseId) -> ([u8; 17], usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut suffix = [0_u8; 17];
+    let mut bytes = [0_u8; 17];
     let mut rest = lease.0.unsigned_abs();
-    let mut start = suffix.len();
+    let mut start = bytes.len();
     while start > 1 {
         start -= 1;
-        suffix[start] = DIGITS[(rest & 0xf) as usize];
+        bytes[start] = DIGITS[(rest & 0xf) as usize];
         rest >>= 4;
         if rest == 0 {
             break;
         }
     }
     start -= 1;
-    suffix[start] = b'/';
-    Key::concat(name, &suffix[start..])
+    bytes[start] = b'/';
+    (bytes, start)
+}
+
+/// The key with which `lease` stands in the queue of `name`.
+pub(crate) fn contender_key(name: &[u8], lease: LeaseId) -> Key {
+    with_contender_key(name, lease, |key| Key::from(key))
 }
 
 #[cfg(test)]
@@ -220,16 +259,7 @@ mod tests {
             let (name, lease) = queue_form(&key).expect("a contender's key has the queue's form");
             assert_eq!((&*name, lease), (&b"a/b"[..], LeaseId(id)));
         }
-        for other in [
-            "a/",
-            "a/0",
-            "a/01",
-            "a/A",
-            "a/g",
-            "a/8000000000000000",
-            "a/1/",
-            "1f",
-        ] {
+        for other in ["a/", "a/0", "a/01", "a/A", "a/g", "a/8000000000000000", "a/1/", "1f"] {
             assert_eq!(queue_form(&Key::from(other)), None, "{other}");
         }
     }

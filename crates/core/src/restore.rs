@@ -23,12 +23,7 @@ impl State {
         if self.revision.0.saturating_add(2 * RESTORE_JUMP) >= Revision::LIMIT.0 {
             return Err(Reason::RevisionFuture(self.revision));
         }
-        let longest = self
-            .leases
-            .values()
-            .map(|lease| lease.ttl)
-            .max()
-            .unwrap_or_default();
+        let longest = self.leases.values().map(|lease| lease.ttl).max().unwrap_or_default();
         let wait = grant_after.unwrap_or(longest.max(RECOVERY_MIN));
         self.drop_leases();
         self.clients.clear();

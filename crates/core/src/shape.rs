@@ -19,11 +19,7 @@ pub(crate) fn check(command: &Command, limits: &Limits) -> Check {
     if !command.namespace.is_empty() && command.namespace.as_str() != "default" {
         return Err(Reason::NamespaceUnknown);
     }
-    if command
-        .once
-        .as_ref()
-        .is_some_and(|once| once.seq == Seq::NONE)
-    {
+    if command.once.as_ref().is_some_and(|once| once.seq == Seq::NONE) {
         return Err(Reason::SeqZero);
     }
     action(&command.action, limits)
@@ -32,11 +28,9 @@ pub(crate) fn check(command: &Command, limits: &Limits) -> Check {
 fn action(action: &Action, limits: &Limits) -> Check {
     match action {
         Action::LeaseGrant(grant) => lease_grant(grant, limits),
-        Action::LeaseRenew(renew) => at_most(
-            renew.renewals.len(),
-            limits.renewals_max,
-            Reason::TooManyRenewals,
-        ),
+        Action::LeaseRenew(renew) => {
+            at_most(renew.renewals.len(), limits.renewals_max, Reason::TooManyRenewals)
+        }
         Action::Put(one) => put(one, limits),
         Action::DeleteRange(delete) => delete_range(delete, limits),
         Action::Txn(one) => {
@@ -53,11 +47,7 @@ fn action(action: &Action, limits: &Limits) -> Check {
         Action::RenewAs(renew) => {
             name(&renew.name, limits)?;
             client(&renew.client, limits)?;
-            if renew.ttl == Millis::ZERO {
-                Ok(())
-            } else {
-                ttl(renew.ttl, limits)
-            }
+            if renew.ttl == Millis::ZERO { Ok(()) } else { ttl(renew.ttl, limits) }
         }
         Action::ReleaseAs(release) => {
             name(&release.name, limits)?;
@@ -80,11 +70,7 @@ fn action(action: &Action, limits: &Limits) -> Check {
 }
 
 fn at_most(len: usize, max: u32, refuse: fn(u64, u32) -> Reason) -> Check {
-    if len > max as usize {
-        Err(refuse(len as u64, max))
-    } else {
-        Ok(())
-    }
+    if len > max as usize { Err(refuse(len as u64, max)) } else { Ok(()) }
 }
 
 fn name(name: &LockName, limits: &Limits) -> Check {
@@ -132,19 +118,11 @@ fn value(value: &Value, limits: &Limits) -> Check {
 }
 
 fn text(text: &ClientId, limits: &Limits) -> Check {
-    at_most(
-        text.as_str().len(),
-        limits.text_len_max,
-        Reason::TextTooLong,
-    )
+    at_most(text.as_str().len(), limits.text_len_max, Reason::TextTooLong)
 }
 
 fn client(client: &ClientId, limits: &Limits) -> Check {
-    if client.is_empty() {
-        Err(Reason::ClientEmpty)
-    } else {
-        text(client, limits)
-    }
+    if client.is_empty() { Err(Reason::ClientEmpty) } else { text(client, limits) }
 }
 
 fn ttl(ttl: Millis, limits: &Limits) -> Check {
@@ -158,11 +136,7 @@ fn ttl(ttl: Millis, limits: &Limits) -> Check {
 }
 
 fn span(span: Millis, limits: &Limits) -> Check {
-    if span > limits.span_max {
-        Err(Reason::SpanTooLong(span, limits.span_max))
-    } else {
-        Ok(())
-    }
+    if span > limits.span_max { Err(Reason::SpanTooLong(span, limits.span_max)) } else { Ok(()) }
 }
 
 fn mode(mode: Mode, limits: &Limits) -> Check {
@@ -182,11 +156,7 @@ fn wait(wait: Wait, limits: &Limits) -> Check {
 }
 
 fn terms(terms: &Terms, limits: &Limits) -> Check {
-    at_most(
-        terms.metadata.len(),
-        limits.value_len_max,
-        Reason::MetadataTooLarge,
-    )?;
+    at_most(terms.metadata.len(), limits.value_len_max, Reason::MetadataTooLarge)?;
     value(&terms.value, limits)?;
     span(terms.lock_delay, limits)?;
     span(terms.budget, limits)?;

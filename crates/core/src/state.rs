@@ -118,10 +118,7 @@ impl State {
         effects.replies.reserve(entry.commands.len());
         for command in entry.commands {
             let outcome = Step::new(self, &mut effects.events).run(command);
-            effects.replies.push(Reply {
-                revision: self.revision,
-                outcome,
-            });
+            effects.replies.push(Reply { revision: self.revision, outcome });
         }
         effects
     }

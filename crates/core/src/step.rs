@@ -4,6 +4,7 @@
 //! through, so nothing is granted in the middle of a transaction, and never to a lease that the
 //! same step is about to end.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -23,28 +24,30 @@ use crate::timer::Timer;
 /// One command or timer at work.
 pub(crate) struct Step<'a> {
     pub(crate) state: &'a mut State,
-    /// Where finished events go.
+    /// Where events go. This step's own begin at `first_event`; until it is known who holds the
+    /// locks now, nobody else has them.
     out: &'a mut Vec<Arc<Event>>,
-    /// This step's events, held back until it is known who holds the locks now.
-    events: Vec<Event>,
+    first_event: usize,
     /// Whether this step has raised the revision.
     raised: bool,
-    /// The locks whose queues changed.
+    /// The locks whose queues changed and are not empty.
     pub(crate) touched: Vec<LockName>,
+    /// Whether a key has left a queue that is not empty, so that somebody may hold it now.
+    pub(crate) passed_on: bool,
     /// Leases that were made for one lock which is gone.
     pub(crate) spent_leases: Vec<LeaseId>,
 }
 
 impl<'a> Step<'a> {
     pub(crate) fn new(state: &'a mut State, out: &'a mut Vec<Arc<Event>>) -> Step<'a> {
-        let (events, touched, spent_leases) = (Vec::new(), Vec::new(), Vec::new());
         Step {
             state,
+            first_event: out.len(),
             out,
-            events,
             raised: false,
-            touched,
-            spent_leases,
+            touched: Vec::new(),
+            passed_on: false,
+            spent_leases: Vec::new(),
         }
     }
 
@@ -67,9 +70,7 @@ impl<'a> Step<'a> {
         let print = fingerprint(&command.action);
         // From here on a refusal is an answer to keep as well: a copy of a refused request that
         // comes later must not find the state changed and act after all.
-        let outcome = self
-            .act(command.action, once.seq)
-            .unwrap_or_else(Outcome::Rejected);
+        let outcome = self.act(command.action, once.seq).unwrap_or_else(Outcome::Rejected);
         self.remember(&once, print, &outcome);
         Ok(outcome)
     }
@@ -157,11 +158,7 @@ impl<'a> Step<'a> {
     pub(crate) fn emit(&mut self, kind: EventKind) {
         let sub = self.state.next_sub;
         self.state.next_sub += 1;
-        self.events.push(Event {
-            revision: self.state.revision,
-            sub,
-            kind,
-        });
+        self.out.push(Arc::new(Event { revision: self.state.revision, sub, kind }));
     }
 
     /// Ends what ends with its lock, grants what can be granted, and lets the events out.
@@ -170,26 +167,21 @@ impl<'a> Step<'a> {
             self.end_lease(lease, Ending::Revoked);
         }
         self.settle();
-        for mut event in core::mem::take(&mut self.events) {
-            self.name_holder(&mut event);
-            let event = Arc::new(event);
+        if self.passed_on {
+            self.name_holders();
+        }
+        for event in &self.out[self.first_event..] {
             self.state.history.push(event.clone(), &self.state.limits);
-            self.out.push(event);
         }
     }
 
-    /// Completes the end of a contender with who holds its lock now.
-    fn name_holder(&self, event: &mut Event) {
-        let EventKind::Deleted {
-            prev,
-            ended: Some(ended),
-        } = &mut event.kind
-        else {
-            return;
-        };
-        let Some((name, _)) = queue_form(&prev.key) else {
-            return;
-        };
-        ended.holder = self.state.first_holder(&name).map(alloc::boxed::Box::new);
+    /// Completes the ends of contenders with who holds their locks now.
+    fn name_holders(&mut self) {
+        for event in &mut self.out[self.first_event..] {
+            let event = Arc::get_mut(event).expect("an unfinished step shares no events");
+            let EventKind::Deleted { prev, ended: Some(ended) } = &mut event.kind else { continue };
+            let Some((name, _)) = queue_form(&prev.key) else { continue };
+            ended.holder = self.state.first_holder(&name).map(Box::new);
+        }
     }
 }

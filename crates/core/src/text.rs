@@ -41,24 +41,17 @@ pub fn parse(line: &str) -> Result<Action, Reason> {
 pub fn format(action: &Action) -> Option<String> {
     match action {
         Action::AcquireAs(acquire) => {
-            let (name, client) = (
-                escape(&acquire.name)?,
-                escape(acquire.client.as_str().as_bytes())?,
-            );
+            let (name, client) =
+                (escape(&acquire.name)?, escape(acquire.client.as_str().as_bytes())?);
             Some(format!("ACQUIRE:{name}:{client}:{}", acquire.ttl.0))
         }
         Action::ReleaseAs(release) => {
-            let (name, client) = (
-                escape(&release.name)?,
-                escape(release.client.as_str().as_bytes())?,
-            );
+            let (name, client) =
+                (escape(&release.name)?, escape(release.client.as_str().as_bytes())?);
             Some(format!("RELEASE:{name}:{client}"))
         }
         Action::RenewAs(renew) => {
-            let (name, client) = (
-                escape(&renew.name)?,
-                escape(renew.client.as_str().as_bytes())?,
-            );
+            let (name, client) = (escape(&renew.name)?, escape(renew.client.as_str().as_bytes())?);
             Some(format!("HEARTBEAT:{name}:{client}"))
         }
         _ => None,

@@ -13,11 +13,7 @@ pub(crate) struct Finding {
 impl Finding {
     /// `line` counts from 1, as editors do.
     pub(crate) fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            what: what.into(),
-        }
+        Self { path: path.to_owned(), line, what: what.into() }
     }
 }
 

@@ -8,11 +8,7 @@ use super::source::{has_word, numbered};
 use super::tree::Tree;
 
 /// Folders that exist on one machine only.
-const PATHS: [&str; 3] = [
-    concat!("/ho", "me/"),
-    concat!("/ro", "ot/"),
-    concat!("/wo", "rk/"),
-];
+const PATHS: [&str; 3] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
 /// The word, and what to do about it.
 const WORDS: [(&str, &str); 7] = [
@@ -20,10 +16,7 @@ const WORDS: [(&str, &str); 7] = [
     (concat!("XX", "X"), "mend it, or write down why it stays"),
     (concat!("#[ig", "nore"), "make the test pass, or delete it"),
     (concat!("db", "g!("), "remove it"),
-    (
-        concat!("to", "do!("),
-        "write it, or return an error that says it is missing",
-    ),
+    (concat!("to", "do!("), "write it, or return an error that says it is missing"),
     (concat!("arti", "factory"), "name the public registry"),
     (concat!("Arti", "factory"), "name the public registry"),
 ];
@@ -76,11 +69,8 @@ mod tests {
     #[test]
     fn every_machine_path_is_reported() {
         for folder in PATHS {
-            for text in [
-                format!("cd {folder}x"),
-                format!("`file://{folder}x`"),
-                folder.to_owned(),
-            ] {
+            for text in [format!("cd {folder}x"), format!("`file://{folder}x`"), folder.to_owned()]
+            {
                 let found = check(&Tree::of(&[("a.sh", &text)]));
                 assert_eq!(found.len(), 1, "{text}: {found:?}");
             }

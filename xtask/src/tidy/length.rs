@@ -49,10 +49,7 @@ mod tests {
 
     #[test]
     fn files_past_the_bound_are_reported() {
-        let (strict, other) = (
-            "x\n".repeat(LINES_MAX_STRICT + 1),
-            "x\n".repeat(LINES_MAX + 1),
-        );
+        let (strict, other) = ("x\n".repeat(LINES_MAX_STRICT + 1), "x\n".repeat(LINES_MAX + 1));
         let tree = Tree::of(&[
             ("crates/core/src/a.rs", &strict),
             ("crates/node/src/a.rs", &strict),
@@ -60,13 +57,7 @@ mod tests {
         ]);
         let found = shown(&check(&tree));
         assert_eq!(found.len(), 3, "{found:?}");
-        assert!(
-            found[0].starts_with("crates/core/src/a.rs:601: 601 lines, 600"),
-            "{found:?}"
-        );
-        assert!(
-            found[2].starts_with("crates/server/src/a.rs:801: 801 lines, 800"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("crates/core/src/a.rs:601: 601 lines, 600"), "{found:?}");
+        assert!(found[2].starts_with("crates/server/src/a.rs:801: 801 lines, 800"), "{found:?}");
     }
 }

@@ -8,15 +8,9 @@ use super::tree::Tree;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in tree
-        .below("", "/Cargo.toml")
-        .filter(|(path, _)| is_member(path))
-    {
+    for (path, text) in tree.below("", "/Cargo.toml").filter(|(path, _)| is_member(path)) {
         let entries = manifest::entries(text);
-        if !entries
-            .iter()
-            .any(|entry| is(entry, "package", "license.workspace"))
-        {
+        if !entries.iter().any(|entry| is(entry, "package", "license.workspace")) {
             let what = "the licence is not inherited: put `license.workspace = true` in [package]";
             findings.push(Finding::new(path, 1, what));
         }
@@ -30,10 +24,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn is_member(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    matches!(
-        parts[..],
-        ["crates", _, "Cargo.toml"] | ["xtask", "Cargo.toml"]
-    )
+    matches!(parts[..], ["crates", _, "Cargo.toml"] | ["xtask", "Cargo.toml"])
 }
 
 fn is(entry: &Entry<'_>, section: &str, key: &str) -> bool {

@@ -32,14 +32,9 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
     // Every other part between backticks is code, where brackets mean something else.
     let prose = line.split('`').step_by(2);
     let inline = prose.flat_map(|part| {
-        part.split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-            .map(target)
+        part.split("](").skip(1).filter_map(|rest| rest.split(')').next()).map(target)
     });
-    let labelled = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("]: "));
+    let labelled = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
     inline.chain(labelled.map(|(_, rest)| target(rest)))
 }
 
@@ -51,9 +46,7 @@ fn target(text: &str) -> &str {
 }
 
 fn is_broken(tree: &Tree, page: &str, target: &str) -> bool {
-    let elsewhere = ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|way| target.starts_with(way));
+    let elsewhere = ["http://", "https://", "mailto:"].iter().any(|way| target.starts_with(way));
     if target.is_empty() || elsewhere {
         return false;
     }
@@ -85,11 +78,7 @@ mod tests {
     use super::*;
 
     fn found(page: &str, text: &str) -> Vec<String> {
-        shown(&check(&Tree::of(&[
-            (page, text),
-            ("docs/a.md", ""),
-            ("src/lib.rs", ""),
-        ])))
+        shown(&check(&Tree::of(&[(page, text), ("docs/a.md", ""), ("src/lib.rs", "")])))
     }
 
     #[test]
@@ -102,13 +91,8 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_reported() {
-        for bad in [
-            "[a](b.md)",
-            "[a](../../a.md)",
-            "[a](a)",
-            "[a]: b.md",
-            "`x` ![a](img/b.png#x)",
-        ] {
+        for bad in ["[a](b.md)", "[a](../../a.md)", "[a](a)", "[a]: b.md", "`x` ![a](img/b.png#x)"]
+        {
             let all = found("docs/page.md", &format!("\n{bad}\n"));
             assert_eq!(all.len(), 1, "{bad}: {all:?}");
             assert!(all[0].starts_with("docs/page.md:2: "), "{all:?}");

@@ -31,22 +31,12 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
             if let Some((parent, key)) = section.rsplit_once('.')
                 && is_dependencies(parent)
             {
-                found.push(Entry {
-                    section: parent,
-                    key,
-                    value: "",
-                    line,
-                });
+                found.push(Entry { section: parent, key, value: "", line });
             }
         } else if let Some((key, value)) = content.split_once('=') {
             let value = value.trim();
             open = depth_after(0, value);
-            found.push(Entry {
-                section,
-                key: key.trim(),
-                value,
-                line,
-            });
+            found.push(Entry { section, key: key.trim(), value, line });
         }
     }
     found

@@ -50,10 +50,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "the findings are this command's result"
-)]
+#[expect(clippy::print_stdout, reason = "the findings are this command's result")]
 fn print(name: &str, findings: &[Finding]) {
     for finding in findings {
         println!("{finding} [{name}]");

@@ -22,18 +22,9 @@ const BANNED: [(&str, &str); 10] = [
     ("std::time", "take log time as an argument"),
     ("Instant", "take log time as an argument"),
     ("SystemTime", "take log time as an argument"),
-    (
-        "HashMap",
-        "use BTreeMap, whose order is the same on every node",
-    ),
-    (
-        "HashSet",
-        "use BTreeSet, whose order is the same on every node",
-    ),
-    (
-        "thread::",
-        "return an effect and let the caller do the work",
-    ),
+    ("HashMap", "use BTreeMap, whose order is the same on every node"),
+    ("HashSet", "use BTreeSet, whose order is the same on every node"),
+    ("thread::", "return an effect and let the caller do the work"),
     ("rand::", "take the number as a part of the command"),
     ("getrandom", "take the number as a part of the command"),
     ("std::", "use core or alloc"),
@@ -54,11 +45,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     if let Some(text) = tree.text(LIB)
         && !text.lines().any(|line| line.trim() == "#![no_std]")
     {
-        findings.push(Finding::new(
-            LIB,
-            1,
-            "`#![no_std]` is missing: add it, without conditions",
-        ));
+        findings.push(Finding::new(LIB, 1, "`#![no_std]` is missing: add it, without conditions"));
     }
     findings.extend(too_many_dependencies(tree));
     findings
@@ -104,10 +91,7 @@ mod tests {
             let tree = Tree::of(&[("crates/core/src/a.rs", &text)]);
             let found = shown(&check(&tree));
             assert_eq!(found.len(), 1, "{word}: {found:?}");
-            assert!(
-                found[0].starts_with("crates/core/src/a.rs:2: "),
-                "{found:?}"
-            );
+            assert!(found[0].starts_with("crates/core/src/a.rs:2: "), "{found:?}");
         }
     }
 
@@ -123,10 +107,7 @@ mod tests {
             "[dependencies]\na = \"1\"\nb = \"1\"\nc = \"1\"\n[dependencies.d]\nversion = \"1\"\n";
         let found = shown(&check(&Tree::of(&[(MANIFEST, manifest)])));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with("crates/core/Cargo.toml:5: "),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("crates/core/Cargo.toml:5: "), "{found:?}");
         assert!(found[0].contains("`d`"), "{found:?}");
     }
 }

@@ -64,12 +64,7 @@ fn rows(text: &str) -> (Vec<Row<'_>>, Vec<Finding>) {
         match cells(content)[..] {
             ["id", "requirement", "shown by"] => {}
             [a, b, c] if [a, b, c].iter().all(|cell| is_ruler(cell)) => {}
-            [id, requirement, shown_by] => rows.push(Row {
-                line,
-                id,
-                requirement,
-                shown_by,
-            }),
+            [id, requirement, shown_by] => rows.push(Row { line, id, requirement, shown_by }),
             _ => {
                 let what = "not a row of three cells: write `| id | requirement | shown by |`, and `\\|` for a bar inside a cell";
                 findings.push(Finding::new(PAGE, line, what));
@@ -129,20 +124,12 @@ fn check_row(tree: &Tree, tests: &Tests<'_>, row: &Row<'_>) -> Vec<Finding> {
             wrong.extend(check_reference(tree, tests, reference));
         }
     }
-    wrong
-        .into_iter()
-        .map(|what| Finding::new(PAGE, row.line, what))
-        .collect()
+    wrong.into_iter().map(|what| Finding::new(PAGE, row.line, what)).collect()
 }
 
 fn check_reference(tree: &Tree, tests: &Tests<'_>, quoted: &str) -> Option<String> {
-    let Some(reference) = quoted
-        .strip_prefix('`')
-        .and_then(|rest| rest.strip_suffix('`'))
-    else {
-        return Some(format!(
-            "`{quoted}` is no reference: write `{OPEN}`, or tests in backticks"
-        ));
+    let Some(reference) = quoted.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) else {
+        return Some(format!("`{quoted}` is no reference: write `{OPEN}`, or tests in backticks"));
     };
     if reference.starts_with(SCRIPTS) && reference.ends_with(".txt") {
         let gone = tree.text(reference).is_none();
@@ -183,17 +170,11 @@ fn test_names(text: &str) -> impl Iterator<Item = &str> {
     let mut marked = false;
     text.lines().filter_map(move |raw| {
         let line = raw.trim();
-        let (attributes, item) = line
-            .rfind("] ")
-            .map_or(("", line), |at| line.split_at(at + 1));
+        let (attributes, item) = line.rfind("] ").map_or(("", line), |at| line.split_at(at + 1));
         if line.starts_with("#[") {
             marked |= line.contains("test]") || line.contains("test(");
         }
-        let item = if attributes.starts_with("#[") {
-            item.trim()
-        } else {
-            line
-        };
+        let item = if attributes.starts_with("#[") { item.trim() } else { line };
         if let Some(name) = function_name(item) {
             return std::mem::take(&mut marked).then_some(name);
         }
@@ -205,10 +186,7 @@ fn test_names(text: &str) -> impl Iterator<Item = &str> {
 
 fn function_name(item: &str) -> Option<&str> {
     let plain = item.trim_start_matches("pub ").trim_start_matches("async ");
-    plain
-        .strip_prefix("fn ")?
-        .split_once('(')
-        .map(|(name, _)| name.trim())
+    plain.strip_prefix("fn ")?.split_once('(').map(|(name, _)| name.trim())
 }
 
 #[cfg(test)]
@@ -225,11 +203,7 @@ mod tests {
         let head = "\n| id | requirement | shown by |\n|---|---|---|\n";
         let rows: Vec<String> = expected_ids().iter().map(|id| change(id)).collect();
         let (first, second) = rows.split_at(100);
-        format!(
-            "# Title\n{head}{}\n## Next\n{head}{}",
-            first.concat(),
-            second.concat()
-        )
+        format!("# Title\n{head}{}\n## Next\n{head}{}", first.concat(), second.concat())
     }
 
     fn plain(id: &str) -> String {
@@ -248,13 +222,7 @@ mod tests {
 
     /// The findings if the row of S0-002 is `row`.
     fn found_with(row: &str) -> Vec<String> {
-        found(&page(|id| {
-            if id == "S0-002" {
-                row.to_owned()
-            } else {
-                plain(id)
-            }
-        }))
+        found(&page(|id| if id == "S0-002" { row.to_owned() } else { plain(id) }))
     }
 
     #[test]
@@ -301,14 +269,8 @@ mod tests {
             (String::new(), "S0-002 is missing"),
             (plain("S0-002").repeat(2), "S0-002 stands twice"),
             (plain("S0-002") + &plain("S9-001"), "unknown id `S9-001`"),
-            (
-                plain("S0-002").replace("a thing \\| another", ""),
-                "S0-002 says nothing",
-            ),
-            (
-                "| S0-002 | x |\n".to_owned() + &plain("S0-002"),
-                "not a row of three cells",
-            ),
+            (plain("S0-002").replace("a thing \\| another", ""), "S0-002 says nothing"),
+            ("| S0-002 | x |\n".to_owned() + &plain("S0-002"), "not a row of three cells"),
         ];
         for (rows, expected) in cases {
             let all = found_with(&rows);

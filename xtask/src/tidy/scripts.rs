@@ -23,9 +23,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn is_titled(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
-    first
-        .strip_prefix("# ")
-        .is_some_and(|title| !title.trim().is_empty())
+    first.strip_prefix("# ").is_some_and(|title| !title.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -35,20 +33,14 @@ mod tests {
 
     #[test]
     fn a_titled_script_passes() {
-        let tree = Tree::of(&[(
-            "crates/core/tests/scripts/a.txt",
-            "# Tokens grow.\nacquire a\n",
-        )]);
+        let tree = Tree::of(&[("crates/core/tests/scripts/a.txt", "# Tokens grow.\nacquire a\n")]);
         assert_eq!(check(&tree), []);
     }
 
     #[test]
     fn scripts_without_a_title_are_reported() {
         for text in ["acquire a\n", "#\nacquire a\n", "#  \n", "", "\n# Late.\n"] {
-            let found = shown(&check(&Tree::of(&[(
-                "crates/core/tests/scripts/a.txt",
-                text,
-            )])));
+            let found = shown(&check(&Tree::of(&[("crates/core/tests/scripts/a.txt", text)])));
             assert_eq!(found.len(), 1, "{text:?}");
             assert!(
                 found[0].starts_with("crates/core/tests/scripts/a.txt:1: no title"),

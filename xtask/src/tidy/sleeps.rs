@@ -18,11 +18,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         let whole = path.contains("/tests/")
             || path.ends_with("/tests.rs")
             || declared.iter().any(|stem| belongs_to(path, stem));
-        let from = if whole {
-            Some(1)
-        } else {
-            test_module_line(text)
-        };
+        let from = if whole { Some(1) } else { test_module_line(text) };
         let Some(from) = from else { continue };
         for (line, content) in numbered(text).skip(from - 1) {
             if let Some(call) = BANNED.iter().find(|call| has_word(code(content), call)) {
@@ -38,24 +34,16 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 /// The line of `#[cfg(test)]` above a module with a body. By custom that module is the last item,
 /// so everything from there on is test code.
 fn test_module_line(text: &str) -> Option<usize> {
-    test_modules(text)
-        .find(|(_, item)| item.ends_with('{'))
-        .map(|(line, _)| line)
+    test_modules(text).find(|(_, item)| item.ends_with('{')).map(|(line, _)| line)
 }
 
 /// Modules that only exist for tests: the line of their attribute, and their own line.
 fn test_modules(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    numbered(text)
-        .filter(|(_, line)| line.trim() == "#[cfg(test)]")
-        .filter_map(|(line, _)| {
-            // Further attributes may stand between this one and its module.
-            let item = text
-                .lines()
-                .skip(line)
-                .map(str::trim)
-                .find(|next| !next.starts_with("#["))?;
-            has_word(item, "mod").then_some((line, item))
-        })
+    numbered(text).filter(|(_, line)| line.trim() == "#[cfg(test)]").filter_map(|(line, _)| {
+        // Further attributes may stand between this one and its module.
+        let item = text.lines().skip(line).map(str::trim).find(|next| !next.starts_with("#["))?;
+        has_word(item, "mod").then_some((line, item))
+    })
 }
 
 /// `dir/name` for each `#[cfg(test)] mod name;`, which lives in `dir/name.rs` or below `dir/name/`.
@@ -63,11 +51,7 @@ fn declared_test_files(tree: &Tree) -> BTreeSet<String> {
     let mut stems = BTreeSet::new();
     for (path, text) in tree.below("crates/", ".rs") {
         for (_, item) in test_modules(text).filter(|(_, item)| item.ends_with(';')) {
-            let name = item
-                .trim_end_matches(';')
-                .rsplit(' ')
-                .next()
-                .unwrap_or_default();
+            let name = item.trim_end_matches(';').rsplit(' ').next().unwrap_or_default();
             let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
             let home = match file {
                 "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
@@ -80,8 +64,7 @@ fn declared_test_files(tree: &Tree) -> BTreeSet<String> {
 }
 
 fn belongs_to(path: &str, stem: &str) -> bool {
-    path.strip_prefix(stem)
-        .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    path.strip_prefix(stem).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -102,10 +85,7 @@ mod tests {
             found(&[
                 ("crates/server/src/retry.rs", SLEEP),
                 ("crates/server/src/mixed.rs", mixed),
-                (
-                    "crates/server/tests/a.rs",
-                    "fn f() { time::sleep_until(x) }\n"
-                ),
+                ("crates/server/tests/a.rs", "fn f() { time::sleep_until(x) }\n"),
                 ("xtask/src/x.rs", SLEEP),
             ]),
             [""; 0]
@@ -120,10 +100,7 @@ mod tests {
             ("crates/core/src/tests.rs", SLEEP),
         ]);
         assert_eq!(all.len(), 3, "{all:?}");
-        assert!(
-            all[1].starts_with("crates/core/tests/a.rs:2: `thread::sleep`"),
-            "{all:?}"
-        );
+        assert!(all[1].starts_with("crates/core/tests/a.rs:2: `thread::sleep`"), "{all:?}");
     }
 
     #[test]
@@ -139,10 +116,7 @@ mod tests {
         let all = found(&[
             ("crates/node/src/lib.rs", "#[cfg(test)]\nmod model;\n"),
             ("crates/node/src/model.rs", SLEEP),
-            (
-                "crates/node/src/disk.rs",
-                "#[cfg(test)]\n#[expect(x)]\npub(crate) mod fake;\n",
-            ),
+            ("crates/node/src/disk.rs", "#[cfg(test)]\n#[expect(x)]\npub(crate) mod fake;\n"),
             ("crates/node/src/disk/fake.rs", SLEEP),
             ("crates/node/src/modeler.rs", SLEEP),
         ]);

@@ -49,14 +49,8 @@ mod tests {
     fn comments_go_and_strings_stay() {
         assert_eq!(code("let a = 1; // why"), "let a = 1; ");
         assert_eq!(code("/// doc"), "");
-        assert_eq!(
-            code(r#"let a = "http://x"; f()"#),
-            r#"let a = "http://x"; f()"#
-        );
-        assert_eq!(
-            code(r#"let a = "\"//"; f() // g"#),
-            r#"let a = "\"//"; f() "#
-        );
+        assert_eq!(code(r#"let a = "http://x"; f()"#), r#"let a = "http://x"; f()"#);
+        assert_eq!(code(r#"let a = "\"//"; f() // g"#), r#"let a = "\"//"; f() "#);
     }
 
     #[test]

@@ -39,15 +39,12 @@ impl Tree {
 
     /// All text files with their contents.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
+        self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
     /// The text files below `folder`, which ends in a slash, whose names end in `ending`.
     pub(crate) fn below(&self, folder: &str, ending: &str) -> impl Iterator<Item = (&str, &str)> {
-        self.texts()
-            .filter(move |(path, _)| path.starts_with(folder) && path.ends_with(ending))
+        self.texts().filter(move |(path, _)| path.starts_with(folder) && path.ends_with(ending))
     }
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
@@ -70,9 +67,7 @@ impl Tree {
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
-        Self {
-            files: files.iter().map(own).collect(),
-        }
+        Self { files: files.iter().map(own).collect() }
     }
 }
 
@@ -86,15 +81,9 @@ fn git_paths(root: &Path) -> Option<Vec<String>> {
         .ok()
         .filter(|output| output.status.success())?;
     let list = String::from_utf8(output.stdout).ok()?;
-    let paths: Vec<String> = list
-        .split('\0')
-        .filter(|path| !path.is_empty())
-        .map(ToOwned::to_owned)
-        .collect();
-    paths
-        .iter()
-        .any(|path| path == "Cargo.toml")
-        .then_some(paths)
+    let paths: Vec<String> =
+        list.split('\0').filter(|path| !path.is_empty()).map(ToOwned::to_owned).collect();
+    paths.iter().any(|path| path == "Cargo.toml").then_some(paths)
 }
 
 /// All files below `root` except build output and git's own.

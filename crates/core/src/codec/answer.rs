@@ -28,11 +28,7 @@ wire_struct!(KeyValue {
     lease: LeaseId,
 });
 
-wire_struct!(Event {
-    revision: Revision,
-    sub: u32,
-    kind: EventKind
-});
+wire_struct!(Event { revision: Revision, sub: u32, kind: EventKind });
 
 wire_enum!(EventKind {
     0 => Put { kv: KeyValue, prev: Option<Box<KeyValue>> },
@@ -43,12 +39,7 @@ wire_enum!(EventKind {
     5 => OverBudget(holding: Holding),
 });
 
-wire_struct!(Holding {
-    key: Key,
-    token: Token,
-    lease: LeaseId,
-    client: ClientId
-});
+wire_struct!(Holding { key: Key, token: Token, lease: LeaseId, client: ClientId });
 
 wire_struct!(Ended { cause: Cause, held: bool, holder: Option<Box<Holding>> });
 
@@ -85,17 +76,9 @@ wire_enum!(Outcome {
     17 => Rejected(reason: Reason),
 });
 
-wire_struct!(Granted {
-    id: LeaseId,
-    ttl: Millis,
-    epoch: Epoch
-});
+wire_struct!(Granted { id: LeaseId, ttl: Millis, epoch: Epoch });
 
-wire_struct!(Renewed {
-    id: LeaseId,
-    number: u64,
-    result: RenewResult
-});
+wire_struct!(Renewed { id: LeaseId, number: u64, result: RenewResult });
 
 wire_enum!(RenewResult {
     0 => Alive { ttl: Millis, changes: u64 },
@@ -103,20 +86,11 @@ wire_enum!(RenewResult {
     2 => HeldTooLong,
 });
 
-wire_struct!(Grant {
-    key: Key,
-    token: Token,
-    lease: LeaseId,
-    remaining: Millis
-});
+wire_struct!(Grant { key: Key, token: Token, lease: LeaseId, remaining: Millis });
 
 wire_struct!(GrantMany { keys: Vec<Key>, token: Token, lease: LeaseId, remaining: Millis });
 
-wire_struct!(Place {
-    key: Key,
-    predecessor: Key,
-    position: u64
-});
+wire_struct!(Place { key: Key, predecessor: Key, position: u64 });
 
 impl Wire for TxnAnswer {
     /// As deep as transactions are applied, which is less deep than they are read.
@@ -205,3 +179,183 @@ wire_enum!(Reason {
     51 => FeatureLevelInvalid(asked: u32, present: u32),
     52 => InvalidCommand(text: String),
 });
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn returns<T: Wire + PartialEq + core::fmt::Debug>(value: &T) -> u8 {
+        let mut bytes = Vec::new();
+        value.put(&mut Writer::new(&mut bytes));
+        let mut from = Reader::new(&bytes);
+        assert_eq!(T::take(&mut from).as_ref(), Ok(value));
+        assert_eq!(from.finish(), Ok(()));
+        bytes[0]
+    }
+
+    /// Every example returns, and every variant that can be read has one.
+    fn all_return<T: Wire + PartialEq + core::fmt::Debug>(examples: &[T]) {
+        let tags: Vec<u8> = examples.iter().map(returns).collect();
+        for tag in 0..=u8::MAX {
+            let read = T::take(&mut Reader::new(&[tag]));
+            let unknown = read.is_err_and(|error| error.what.starts_with("unknown kind"));
+            assert_eq!(tags.contains(&tag), !unknown, "variant {tag}");
+        }
+    }
+
+    fn kv(key: &str) -> KeyValue {
+        KeyValue {
+            key: key.into(),
+            value: "v".into(),
+            create_revision: Revision(2),
+            mod_revision: Revision(300),
+            version: 4,
+            lease: LeaseId(-5),
+        }
+    }
+
+    fn holding() -> Holding {
+        let (key, client) = ("n/1".into(), "me".into());
+        Holding { key, token: Token(1 << 52), lease: LeaseId(1), client }
+    }
+
+    fn causes() -> [Cause; 9] {
+        [
+            Cause::Released,
+            Cause::Expired,
+            Cause::Revoked,
+            Cause::Forced,
+            Cause::Cancelled,
+            Cause::TimedOut,
+            Cause::Orphaned,
+            Cause::Incomplete,
+            Cause::Deleted,
+        ]
+    }
+
+    #[test]
+    fn every_event_returns() {
+        all_return(&causes());
+        let ended = Ended { cause: Cause::Forced, held: true, holder: Some(holding().into()) };
+        let until = LogTime::NEVER;
+        all_return(&[
+            EventKind::Put { kv: kv("a"), prev: Some(kv("b").into()) },
+            EventKind::Put { kv: kv("a"), prev: None },
+            EventKind::Deleted { prev: kv("a").into(), ended: Some(ended) },
+            EventKind::Deleted { prev: kv("a").into(), ended: None },
+            EventKind::Granted(holding()),
+            EventKind::Lost(holding()),
+            EventKind::ForceAsked { holding: holding(), until, reason: "why".into() },
+            EventKind::OverBudget(holding()),
+        ]);
+    }
+
+    #[test]
+    fn every_outcome_returns() {
+        let (key, token, lease) = (Key::from("n/1"), Token(9), LeaseId(i64::MAX));
+        let remaining = Millis(10);
+        let grant = Grant { key: key.clone(), token, lease, remaining };
+        let many = GrantMany { keys: vec![key.clone(), "m/1".into()], token, lease, remaining };
+        let place = Place { key, predecessor: "n/2".into(), position: 3 };
+        let results = [
+            RenewResult::Alive { ttl: Millis(1), changes: 2 },
+            RenewResult::Gone,
+            RenewResult::HeldTooLong,
+        ];
+        all_return(&results);
+        let renewed = results.map(|result| Renewed { id: lease, number: 7, result });
+        let range = RangeAnswer { kvs: vec![kv("a")], more: true, count: 2 };
+        let answers = vec![
+            OpAnswer::Put(Some(kv("a").into())),
+            OpAnswer::Deleted(1, vec![kv("b")]),
+            OpAnswer::Range(range),
+            OpAnswer::Txn(TxnAnswer::default()),
+        ];
+        all_return(&answers);
+        let denials = [Denial::Held("me".into()), Denial::Delayed(LogTime(0)), Denial::NotOwner];
+        all_return(&denials);
+        let granted = Granted { id: lease, ttl: Millis(3), epoch: Epoch(4) };
+        all_return(&[
+            Outcome::Done,
+            Outcome::LeaseGranted(granted),
+            Outcome::LeasesRenewed(renewed.into()),
+            Outcome::LeaseRevoked(2),
+            Outcome::Put(Some(kv("a").into())),
+            Outcome::Deleted(2, vec![kv("a"), kv("b")]),
+            Outcome::Txn(TxnAnswer { succeeded: true, answers }.into()),
+            Outcome::Acquired(grant.clone()),
+            Outcome::Renewed(grant),
+            Outcome::Queued(place.clone().into()),
+            Outcome::AcquiredMany(many.into()),
+            Outcome::Reserved(place.into()),
+            Outcome::Released,
+            Outcome::ReleasePending(LogTime(5)),
+            Outcome::Ended(Cause::Orphaned),
+            Outcome::NotFound,
+            Outcome::Denied(Denial::NotOwner),
+            Outcome::Rejected(Reason::Forbidden),
+        ]);
+    }
+
+    #[test]
+    fn every_reason_returns() {
+        let lock = || LockName::from("n");
+        all_return(&[
+            Reason::NameEmpty,
+            Reason::NameTooLong(1 << 40, 7),
+            Reason::KeyEmpty,
+            Reason::KeyTooLong(1 << 40, 7),
+            Reason::ValueTooLarge(1 << 40, 7),
+            Reason::MetadataTooLarge(1 << 40, 7),
+            Reason::TextTooLong(1 << 40, 7),
+            Reason::ClientEmpty,
+            Reason::ReasonEmpty,
+            Reason::TtlTooShort(Millis(8), Millis(108)),
+            Reason::TtlTooLong(Millis(8), Millis(108)),
+            Reason::SpanTooLong(Millis(8), Millis(108)),
+            Reason::LeaseIdInvalid(LeaseId(-9)),
+            Reason::LeaseNotFound(LeaseId(-9)),
+            Reason::LeaseEpochStale(Epoch(10), Epoch(110)),
+            Reason::LeaseExists(LeaseId(-9)),
+            Reason::LeasesFull(7),
+            Reason::ClientsFull(7),
+            Reason::TooManyRenewals(1 << 40, 7),
+            Reason::SeqZero,
+            Reason::SeqTooOld(Seq(11), Seq(111)),
+            Reason::SeqTooFar(Seq(11), Seq(111)),
+            Reason::SeqReused(Seq(11)),
+            Reason::CallerWrong,
+            Reason::PermitsInvalid(7, 107),
+            Reason::PermitsConflict(7, 107),
+            Reason::ModeConflict,
+            Reason::QueueFull(7),
+            Reason::AlreadyQueued(lock()),
+            Reason::PlaceTaken(lock()),
+            Reason::NamesEmpty,
+            Reason::TooManyNames(1 << 40, 7),
+            Reason::NameRepeated(lock()),
+            Reason::WaitUnbound,
+            Reason::NotHolder,
+            Reason::TokenMismatch(Token(12), Token(112)),
+            Reason::HeldTooLong,
+            Reason::LockInUse,
+            Reason::FloorFull(7),
+            Reason::KeyNotFound,
+            Reason::ValueGiven,
+            Reason::LeaseGiven,
+            Reason::KeyRepeated,
+            Reason::TooManyOps(1 << 40, 7),
+            Reason::TxnTooDeep(7),
+            Reason::Compacted(Revision(13)),
+            Reason::RevisionFuture(Revision(13)),
+            Reason::Forbidden,
+            Reason::NamespaceUnknown,
+            Reason::Recovering(LogTime(14)),
+            Reason::LimitsUnsound,
+            Reason::FeatureLevelInvalid(7, 107),
+            Reason::InvalidCommand("?".into()),
+        ]);
+    }
+}

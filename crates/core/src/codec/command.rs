@@ -129,29 +129,17 @@ pub(super) fn take_command(from: &mut Reader<'_>) -> Result<Command, DecodeError
     let once: Option<Once> = Wire::take(from)?;
     let action = take_fields(tag, from)?;
     from.finish()?;
-    Ok(Command {
-        actor,
-        namespace,
-        once,
-        action,
-    })
+    Ok(Command { actor, namespace, once, action })
 }
 
-wire_struct!(Once {
-    by: Caller,
-    seq: Seq,
-    ack_upto: Seq
-});
+wire_struct!(Once { by: Caller, seq: Seq, ack_upto: Seq });
 
 wire_enum!(Caller {
     0 => Client(client: ClientId),
     1 => Lease(lease: LeaseId),
 });
 
-wire_struct!(LeaseRef {
-    id: LeaseId,
-    epoch: Epoch
-});
+wire_struct!(LeaseRef { id: LeaseId, epoch: Epoch });
 
 wire_struct!(LeaseGrant {
     id: LeaseId,
@@ -163,10 +151,7 @@ wire_struct!(LeaseGrant {
 
 wire_struct!(LeaseRenew { renewals: Vec<Renewal> });
 
-wire_struct!(Renewal {
-    lease: LeaseRef,
-    number: u64
-});
+wire_struct!(Renewal { lease: LeaseRef, number: u64 });
 
 wire_struct!(LeaseRevoke { lease: LeaseRef });
 
@@ -181,10 +166,7 @@ wire_struct!(Put {
     ignore_lease: bool,
 });
 
-wire_struct!(DeleteRange {
-    range: KeyRange,
-    prev: bool
-});
+wire_struct!(DeleteRange { range: KeyRange, prev: bool });
 
 /// What stands in place of a transaction that lies too deep: three empty lists.
 const CUT: [u8; 3] = [0; 3];
@@ -206,11 +188,7 @@ impl Wire for Txn {
             let compares = Vec::take(from)?;
             let success = Vec::take(from)?;
             let failure = Vec::take(from)?;
-            Ok(Txn {
-                compares,
-                success,
-                failure,
-            })
+            Ok(Txn { compares, success, failure })
         });
         match read {
             Some(read) => read,
@@ -227,11 +205,7 @@ wire_enum!(Op {
     3 => Txn(txn: Box<Txn>),
 });
 
-wire_struct!(Compare {
-    range: KeyRange,
-    relation: Relation,
-    target: CompareTarget
-});
+wire_struct!(Compare { range: KeyRange, relation: Relation, target: CompareTarget });
 
 wire_enum!(Relation {
     0 => Equal,
@@ -271,13 +245,7 @@ wire_struct!(Terms {
     call: Option<CallId>,
 });
 
-wire_struct!(Acquire {
-    name: LockName,
-    lease: LeaseRef,
-    mode: Mode,
-    wait: Wait,
-    terms: Terms
-});
+wire_struct!(Acquire { name: LockName, lease: LeaseRef, mode: Mode, wait: Wait, terms: Terms });
 
 wire_struct!(AcquireMany {
     locks: Vec<(LockName, Mode)>,
@@ -286,58 +254,30 @@ wire_struct!(AcquireMany {
     terms: Terms,
 });
 
-wire_struct!(Cancel {
-    lease: LeaseRef,
-    target: CancelTarget
-});
+wire_struct!(Cancel { lease: LeaseRef, target: CancelTarget });
 
 wire_enum!(CancelTarget {
     0 => Seq(seq: Seq),
     1 => Contender(name: LockName, token: Token),
 });
 
-wire_struct!(Release {
-    name: LockName,
-    lease: LeaseRef,
-    token: Token
-});
+wire_struct!(Release { name: LockName, lease: LeaseRef, token: Token });
 
 wire_struct!(ReleaseMany { names: Vec<LockName>, lease: LeaseRef, token: Token });
 
-wire_struct!(ForceRelease {
-    name: LockName,
-    token: Token,
-    reason: ClientId,
-    now: bool
-});
+wire_struct!(ForceRelease { name: LockName, token: Token, reason: ClientId, now: bool });
 
 wire_struct!(DeleteLock { name: LockName });
 
-wire_struct!(AcquireAs {
-    name: LockName,
-    client: ClientId,
-    ttl: Millis,
-    wait: Wait,
-    terms: Terms,
-});
+wire_struct!(AcquireAs { name: LockName, client: ClientId, ttl: Millis, wait: Wait, terms: Terms });
 
-wire_struct!(RenewAs {
-    name: LockName,
-    client: ClientId,
-    ttl: Millis
-});
+wire_struct!(RenewAs { name: LockName, client: ClientId, ttl: Millis });
 
-wire_struct!(ReleaseAs {
-    name: LockName,
-    client: ClientId
-});
+wire_struct!(ReleaseAs { name: LockName, client: ClientId });
 
 wire_struct!(CallsAnswered { contenders: Vec<(Key, Token)> });
 
-wire_struct!(NodeLost {
-    node: NodeId,
-    boot: Boot
-});
+wire_struct!(NodeLost { node: NodeId, boot: Boot });
 
 wire_struct!(Limits {
     key_len_max: u32,

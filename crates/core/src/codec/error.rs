@@ -40,10 +40,7 @@ impl fmt::Display for DecodeError {
         match self {
             DecodeError::Malformed(malformed) => malformed.fmt(f),
             DecodeError::UnknownCommand(tag) => {
-                write!(
-                    f,
-                    "command {tag} comes from a later version and must not be passed over"
-                )
+                write!(f, "command {tag} comes from a later version and must not be passed over")
             }
             DecodeError::UnknownVersion(version) => {
                 write!(f, "format version {version} is not known to this build")

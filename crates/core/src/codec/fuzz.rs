@@ -13,11 +13,7 @@ pub fn fuzz_entry(bytes: &[u8]) {
     };
     let mut again = Vec::new();
     encode_entry(&entry, &mut again);
-    assert_eq!(
-        decode_entry(&again).as_ref(),
-        Ok(&entry),
-        "an entry changed by being written"
-    );
+    assert_eq!(decode_entry(&again).as_ref(), Ok(&entry), "an entry changed by being written");
     if !entry.commands.iter().any(is_skipped) {
         assert_eq!(bytes, again, "an entry has two spellings");
     }
@@ -30,11 +26,7 @@ pub fn fuzz_command(bytes: &[u8]) {
     };
     let mut again = Vec::new();
     encode_command(&command, &mut again);
-    assert_eq!(
-        decode_command(&again).as_ref(),
-        Ok(&command),
-        "a command changed by being written"
-    );
+    assert_eq!(decode_command(&again).as_ref(), Ok(&command), "a command changed by being written");
     if !is_skipped(&command) {
         assert_eq!(bytes, again, "a command has two spellings");
     }
@@ -54,9 +46,5 @@ pub fn fuzz_snapshot(bytes: &[u8]) {
     state.encode(&mut again);
     assert_eq!(bytes, again, "a state has two spellings");
     let twin = State::decode(&again).expect("what was written can be read");
-    assert_eq!(
-        state.hash(),
-        twin.hash(),
-        "a state changed by being written"
-    );
+    assert_eq!(state.hash(), twin.hash(), "a state changed by being written");
 }

@@ -1,7 +1,7 @@
 //! Reads what [`super::writer`] writes, and trusts none of it.
 //!
-//! Guarantees: whatever the bytes are, reading ends, does not panic, and never sets aside more
-//! memory at a time than there are bytes left to read.
+//! Guarantees: whatever the bytes are, reading ends, does not panic, and sets no memory aside
+//! because of a number alone: no more at a time than a few times the bytes left to read.
 
 use super::NESTING_MAX;
 use super::error::Malformed;
@@ -17,11 +17,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader {
-            bytes,
-            at: 0,
-            depth: 0,
-        }
+        Reader { bytes, at: 0, depth: 0 }
     }
 
     /// The complaint that `what` is wrong here.
@@ -35,11 +31,7 @@ impl<'a> Reader<'a> {
 
     /// Insists that everything was read.
     pub(super) fn finish(&self) -> Result<(), Malformed> {
-        if self.left() == 0 {
-            Ok(())
-        } else {
-            Err(self.malformed("bytes left over"))
-        }
+        if self.left() == 0 { Ok(()) } else { Err(self.malformed("bytes left over")) }
     }
 
     /// Passes over everything that is left.
@@ -98,9 +90,7 @@ impl<'a> Reader<'a> {
     /// is a lie.
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
         let count = self.varint()?;
-        let count = usize::try_from(count)
-            .ok()
-            .filter(|&count| count <= self.left());
+        let count = usize::try_from(count).ok().filter(|&count| count <= self.left());
         count.ok_or(self.malformed("a length beyond the end"))
     }
 
@@ -112,9 +102,7 @@ impl<'a> Reader<'a> {
 
     /// The next `len` bytes as they are.
     pub(super) fn raw(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let bytes = self.bytes[self.at..]
-            .get(..len)
-            .ok_or(self.malformed("cut short"))?;
+        let bytes = self.bytes[self.at..].get(..len).ok_or(self.malformed("cut short"))?;
         self.at += len;
         Ok(bytes)
     }
@@ -135,11 +123,7 @@ impl<'a> Reader<'a> {
         let len = self.count()?;
         let start = self.at;
         self.raw(len)?;
-        Ok(Reader {
-            bytes: &self.bytes[..self.at],
-            at: start,
-            depth: self.depth,
-        })
+        Ok(Reader { bytes: &self.bytes[..self.at], at: start, depth: self.depth })
     }
 
     /// Reads what lies one transaction deeper, unless that is too deep: the stack is finite.
@@ -166,17 +150,7 @@ mod tests {
 
     #[test]
     fn numbers_return() {
-        let edges = [
-            0,
-            1,
-            0x7f,
-            0x80,
-            0x3fff,
-            0x4000,
-            u64::from(u32::MAX),
-            1 << 63,
-            u64::MAX,
-        ];
+        let edges = [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), 1 << 63, u64::MAX];
         for number in edges {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes).varint(number);

@@ -105,19 +105,12 @@ fn index_owners(state: &mut State) -> Check {
     }
     let count = owners.len();
     state.owners = owners.into_iter().collect();
-    if state.owners.len() < count {
-        Err("two leases of one owner for one lock")
-    } else {
-        Ok(())
-    }
+    if state.owners.len() < count { Err("two leases of one owner for one lock") } else { Ok(()) }
 }
 
 /// The keys of each lease.
 fn index_leases(state: &mut State) -> Check {
-    let attached = state
-        .keys
-        .iter()
-        .filter(|(_, record)| !record.lease.is_none());
+    let attached = state.keys.iter().filter(|(_, record)| !record.lease.is_none());
     let mut attached: Vec<_> = attached.map(|(key, record)| (record.lease, key)).collect();
     // The sort keeps the order of one lease's keys.
     attached.sort_by_key(|&(lease, _)| lease);
@@ -127,11 +120,7 @@ fn index_leases(state: &mut State) -> Check {
             lease.keys.insert(key.clone());
         }
     }
-    if attached.next().is_some() {
-        Err("a key of an unknown lease")
-    } else {
-        Ok(())
-    }
+    if attached.next().is_some() { Err("a key of an unknown lease") } else { Ok(()) }
 }
 
 /// A key's place in a queue.
@@ -145,12 +134,7 @@ struct Place<'a> {
 fn index_locks(state: &mut State) -> Check {
     let places = state.keys.iter().filter_map(|(key, record)| {
         let (name, _) = queue_form(key)?;
-        Some(Place {
-            name,
-            spot: record.spot(),
-            key,
-            record,
-        })
+        Some(Place { name, spot: record.spot(), key, record })
     });
     let mut places: Vec<_> = places.collect();
     places.sort_by(|one, next| one.name.cmp(&next.name).then(one.spot.cmp(&next.spot)));
@@ -159,10 +143,21 @@ fn index_locks(state: &mut State) -> Check {
         if !queue.is_sorted_by(|one, next| one.spot < next.spot) {
             return Err("two keys at one place in a queue");
         }
+        if !holders_go_together(queue) {
+            return Err("two holders of one lock");
+        }
         locks.push((queue[0].name.clone(), build_queue(queue)));
     }
     state.locks = BTreeMap::from_iter(locks);
     Ok(())
+}
+
+/// The one thing that must never be: a state like this would give a lock to two.
+fn holders_go_together(places: &[Place<'_>]) -> bool {
+    let contenders = places.iter().filter_map(|place| place.record.contender());
+    let modes = contenders.filter(|contender| contender.holds()).map(|holder| holder.mode);
+    let Some(first) = modes.clone().next() else { return true };
+    modes.clone().all(|mode| mode == first) && modes.count() <= first.room()
 }
 
 fn build_queue(places: &[Place<'_>]) -> Queue {
@@ -181,10 +176,7 @@ fn index_calls(state: &mut State) {
     let mut calls: BTreeMap<(NodeId, Boot), BTreeSet<Key>> = BTreeMap::new();
     for (key, contender) in contenders(state) {
         if let Some(call) = contender.call() {
-            calls
-                .entry((call.node, call.boot))
-                .or_default()
-                .insert(key.clone());
+            calls.entry((call.node, call.boot)).or_default().insert(key.clone());
         }
     }
     state.calls = calls;
@@ -207,10 +199,7 @@ fn index_groups(state: &mut State) {
 }
 
 fn contenders(state: &State) -> impl Iterator<Item = (&Key, &Contender)> {
-    state
-        .keys
-        .iter()
-        .filter_map(|(key, record)| Some((key, record.contender()?)))
+    state.keys.iter().filter_map(|(key, record)| Some((key, record.contender()?)))
 }
 
 fn arm_timers(state: &mut State, overdue: Vec<Overdue>) -> Check {
@@ -248,10 +237,7 @@ fn lease_timers(state: &State) -> Vec<(LogTime, Timer)> {
     }
     for (id, client) in &state.clients {
         if client.leases.is_empty() {
-            timers.push((
-                client.last_seen.after(CLIENT_KEPT),
-                Timer::Client(id.clone()),
-            ));
+            timers.push((client.last_seen.after(CLIENT_KEPT), Timer::Client(id.clone())));
         }
     }
     timers
@@ -286,19 +272,15 @@ fn overdue_timers(
     let mut timers = Vec::new();
     for overdue in overdue {
         let (at, timer) = match overdue {
-            Overdue::Budget(key) => (
-                holder(&key).and_then(Contender::budget_ends),
-                Timer::Budget(key),
-            ),
-            Overdue::HoldMax(key) => (
-                holder(&key).and_then(Contender::hold_ends),
-                Timer::HoldMax(key),
-            ),
+            Overdue::Budget(key) => {
+                (holder(&key).and_then(Contender::budget_ends), Timer::Budget(key))
+            }
+            Overdue::HoldMax(key) => {
+                (holder(&key).and_then(Contender::hold_ends), Timer::HoldMax(key))
+            }
             Overdue::Recovered => (Some(state.recovering_until), Timer::Recovered),
         };
-        let at = at
-            .filter(|&at| at <= state.now)
-            .ok_or("an overdue timer that is not due")?;
+        let at = at.filter(|&at| at <= state.now).ok_or("an overdue timer that is not due")?;
         timers.push((at, timer));
     }
     if timers.is_sorted_by(|one, next| one < next) {

@@ -149,18 +149,11 @@ impl Wire for Window {
         if !answers.is_sorted_by(|one, next| one.seq < next.seq) {
             return Err(from.malformed("answers out of order"));
         }
-        Ok(Window {
-            floor,
-            answers: answers.into(),
-        })
+        Ok(Window { floor, answers: answers.into() })
     }
 }
 
-wire_struct!(Answer {
-    seq: Seq,
-    print: u32,
-    outcome: Outcome
-});
+wire_struct!(Answer { seq: Seq, print: u32, outcome: Outcome });
 
 wire_struct!(Record {
     value: Value,
@@ -188,10 +181,7 @@ impl Wire for Contender {
         self.metadata.put(to);
         // Extras that were set and cleared again mean the same as none, so they are written
         // like none.
-        let extra = self
-            .extra
-            .as_deref()
-            .filter(|&extra| *extra != Extra::default());
+        let extra = self.extra.as_deref().filter(|&extra| *extra != Extra::default());
         to.bool(extra.is_some());
         if let Some(extra) = extra {
             extra.put(to);
@@ -209,15 +199,7 @@ impl Wire for Contender {
         if extra.as_deref() == Some(&Extra::default()) {
             return Err(from.malformed("extras without a content"));
         }
-        Ok(Contender {
-            mode,
-            since,
-            granted,
-            seq,
-            wait_until,
-            metadata,
-            extra,
-        })
+        Ok(Contender { mode, since, granted, seq, wait_until, metadata, extra })
     }
 }
 
@@ -231,10 +213,7 @@ wire_struct!(Extra {
     forced: Option<LogTime>,
 });
 
-wire_struct!(Delay {
-    until: LogTime,
-    client: ClientId
-});
+wire_struct!(Delay { until: LogTime, client: ClientId });
 
 impl Wire for Floor {
     fn put(&self, to: &mut Writer<'_>) {
@@ -250,11 +229,7 @@ impl Wire for Floor {
             return Err(from.malformed("tokens out of order"));
         }
         let until = LogTime::take(from)?;
-        Ok(Floor {
-            below,
-            tokens,
-            until,
-        })
+        Ok(Floor { below, tokens, until })
     }
 }
 

@@ -92,10 +92,7 @@ wire_number! {
     Boot: u64,
 }
 
-wire_struct!(CallId {
-    node: NodeId,
-    boot: Boot
-});
+wire_struct!(CallId { node: NodeId, boot: Boot });
 
 impl Wire for LogTime {
     /// One more than it is, so that the moment that never comes is a single zero byte: many
@@ -221,11 +218,7 @@ impl<T: Wire> Wire for Option<T> {
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        if from.bool()? {
-            T::take(from).map(Some)
-        } else {
-            Ok(None)
-        }
+        if from.bool()? { T::take(from).map(Some) } else { Ok(None) }
     }
 }
 

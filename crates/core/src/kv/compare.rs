@@ -18,11 +18,7 @@ impl State {
         let Some(bounds) = compare.range.bounds() else {
             return relates(None, compare);
         };
-        let mut records = self
-            .keys
-            .range::<[u8], _>(bounds)
-            .map(|(_, record)| record)
-            .peekable();
+        let mut records = self.keys.range::<[u8], _>(bounds).map(|(_, record)| record).peekable();
         if records.peek().is_none() {
             return relates(None, compare);
         }
@@ -35,15 +31,15 @@ fn relates(record: Option<&Record>, compare: &Compare) -> bool {
         (CompareTarget::Version(version), _) => {
             record.map_or(0, |record| record.version).cmp(version)
         }
-        (CompareTarget::Create(revision), _) => record
-            .map_or(Revision::NONE, |record| record.created)
-            .cmp(revision),
-        (CompareTarget::Mod(revision), _) => record
-            .map_or(Revision::NONE, |record| record.modified)
-            .cmp(revision),
-        (CompareTarget::Lease(lease), _) => record
-            .map_or(LeaseId::NONE, |record| record.lease)
-            .cmp(lease),
+        (CompareTarget::Create(revision), _) => {
+            record.map_or(Revision::NONE, |record| record.created).cmp(revision)
+        }
+        (CompareTarget::Mod(revision), _) => {
+            record.map_or(Revision::NONE, |record| record.modified).cmp(revision)
+        }
+        (CompareTarget::Lease(lease), _) => {
+            record.map_or(LeaseId::NONE, |record| record.lease).cmp(lease)
+        }
         (CompareTarget::Value(value), Some(record)) => (*record.value).cmp(&**value),
         // A value that is not there compares with nothing, not even as different.
         (CompareTarget::Value(_), None) => return false,

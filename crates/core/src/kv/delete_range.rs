@@ -18,23 +18,16 @@ impl Step<'_> {
         let Some(bounds) = delete.range.bounds() else {
             return (0, Vec::new());
         };
-        let doomed: Vec<Key> = self
-            .state
-            .keys
-            .range::<[u8], _>(bounds)
-            .map(|(key, _)| key.clone())
-            .collect();
+        let doomed: Vec<Key> =
+            self.state.keys.range::<[u8], _>(bounds).map(|(key, _)| key.clone()).collect();
         let mut count = 0;
         let mut removed = Vec::new();
         for key in doomed {
-            // A key may have gone already, as part of an atomic acquisition that lost another.
-            let Some(prev) = self.remove(&key, Cause::Deleted) else {
-                continue;
-            };
-            count += 1;
             if delete.prev {
-                removed.push(prev);
+                removed.extend(self.state.keys.get(&key).map(|record| record.key_value(&key)));
             }
+            // A key may have gone already, as part of an atomic acquisition that lost another.
+            count += u64::from(self.remove(&key, Cause::Deleted));
         }
         (count, removed)
     }

@@ -36,8 +36,6 @@ impl Step<'_> {
                 lease = record.lease;
             }
         }
-        self.write(put.key, value, lease)
-            .filter(|_| put.prev)
-            .map(Box::new)
+        self.write(put.key, value, lease).filter(|_| put.prev).map(Box::new)
     }
 }

@@ -17,10 +17,7 @@ impl State {
         };
         let records = self.keys.range::<[u8], _>(bounds);
         if query.count_only {
-            return RangeAnswer {
-                count: records.count() as u64,
-                ..RangeAnswer::default()
-            };
+            return RangeAnswer { count: records.count() as u64, ..RangeAnswer::default() };
         }
         let mut count = 0;
         let mut found: Vec<(&Key, &Record)> = Vec::new();
@@ -36,10 +33,7 @@ impl State {
         if more {
             found.truncate(limit);
         }
-        let kvs = found
-            .into_iter()
-            .map(|(key, record)| query.show(key, record))
-            .collect();
+        let kvs = found.into_iter().map(|(key, record)| query.show(key, record)).collect();
         RangeAnswer { kvs, more, count }
     }
 }

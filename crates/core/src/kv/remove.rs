@@ -2,23 +2,19 @@
 
 use alloc::boxed::Box;
 
-use crate::event::{Cause, EventKind, KeyValue};
+use crate::event::{Cause, EventKind};
 use crate::ids::Key;
 use crate::step::Step;
 
 impl Step<'_> {
-    /// Removes a key and its place in a queue. Answers with what stood there.
-    pub(crate) fn remove(&mut self, key: &Key, cause: Cause) -> Option<KeyValue> {
-        let record = self.state.keys.remove(key)?;
+    /// Removes a key and its place in a queue. Says whether it was there.
+    pub(crate) fn remove(&mut self, key: &Key, cause: Cause) -> bool {
+        let Some(record) = self.state.keys.remove(key) else { return false };
         self.change();
         self.detach(key, record.lease);
-        let prev = record.key_value(key);
         let ended = self.leave(key, &record, cause);
-        self.emit(EventKind::Deleted {
-            prev: Box::new(prev.clone()),
-            ended,
-        });
+        self.emit(EventKind::Deleted { prev: Box::new(record.key_value(key)), ended });
         self.end_group_of(&record);
-        Some(prev)
+        true
     }
 }

@@ -42,11 +42,7 @@ impl Step<'_> {
 
     fn run_txn(&mut self, txn: Txn, path: Path) -> TxnAnswer {
         let mut inner = path.inner.into_iter();
-        let ops = if path.succeeded {
-            txn.success
-        } else {
-            txn.failure
-        };
+        let ops = if path.succeeded { txn.success } else { txn.failure };
         let mut answers = Vec::with_capacity(ops.len());
         for op in ops {
             answers.push(match op {
@@ -62,10 +58,7 @@ impl Step<'_> {
                 }
             });
         }
-        TxnAnswer {
-            succeeded: path.succeeded,
-            answers,
-        }
+        TxnAnswer { succeeded: path.succeeded, answers }
     }
 }
 
@@ -73,10 +66,7 @@ impl State {
     /// Inner comparisons look at the state before the outermost transaction, as in etcd.
     fn path_of(&self, txn: &Txn) -> Path {
         let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
-        let mut path = Path {
-            succeeded,
-            inner: Vec::new(),
-        };
+        let mut path = Path { succeeded, inner: Vec::new() };
         for op in path.branch(txn) {
             if let Op::Txn(inner) = op {
                 path.inner.push(self.path_of(inner));
@@ -88,11 +78,7 @@ impl State {
 
 impl Path {
     fn branch<'t>(&self, txn: &'t Txn) -> &'t [Op] {
-        if self.succeeded {
-            &txn.success
-        } else {
-            &txn.failure
-        }
+        if self.succeeded { &txn.success } else { &txn.failure }
     }
 }
 

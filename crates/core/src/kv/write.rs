@@ -32,31 +32,33 @@ impl Step<'_> {
     ) {
         let created = self.change();
         let queue = queue_form(&key);
-        let role = match &queue {
-            None => Role::Plain,
-            Some((name, own)) if *own == lease && !self.joined_in_this_step(name, created) => {
-                Role::Contender(contender.unwrap_or_else(|| self.plain_contender()))
+        let role = match (&queue, contender) {
+            (None, _) => Role::Plain,
+            (Some(_), Some(contender)) => Role::Contender(contender),
+            (Some((name, own)), None)
+                if *own == lease && !self.joined_in_this_step(name, created) =>
+            {
+                Role::Contender(self.plain_contender())
             }
-            Some(_) => Role::Foreign,
+            (Some(_), None) => Role::Foreign,
         };
-        let sub = self.state.next_sub;
-        let record = Box::new(Record {
-            value,
-            created,
-            modified: created,
-            version: 1,
-            lease,
-            sub,
-            role,
-        });
-        self.attach(&key, lease);
-        self.emit(EventKind::Put {
-            kv: record.key_value(&key),
-            prev: None,
-        });
+        let record = self.new_record(value, lease, role);
         if let Some((name, _)) = queue {
             self.enter(name, &key, &record);
         }
+        self.insert_record(key, record);
+    }
+
+    /// A record that comes into being with this step.
+    pub(crate) fn new_record(&mut self, value: Value, lease: LeaseId, role: Role) -> Box<Record> {
+        let created = self.change();
+        let sub = self.state.next_sub;
+        Box::new(Record { value, created, modified: created, version: 1, lease, sub, role })
+    }
+
+    pub(crate) fn insert_record(&mut self, key: Key, record: Box<Record>) {
+        self.attach(&key, record.lease);
+        self.emit(EventKind::Put { kv: record.key_value(&key), prev: None });
         self.state.keys.insert(key, record);
     }
 
@@ -86,11 +88,7 @@ impl Step<'_> {
     /// is taken away from its lease can no longer be granted: it has become foreign.
     fn overwrite(&mut self, key: &Key, value: Value, lease: LeaseId) -> KeyValue {
         let revision = self.change();
-        let mut record = self
-            .state
-            .keys
-            .remove(key)
-            .expect("the caller has seen the key");
+        let mut record = self.state.keys.remove(key).expect("the caller has seen the key");
         let prev = record.key_value(key);
         record.value = value;
         record.modified = revision;
@@ -101,10 +99,7 @@ impl Step<'_> {
             record.lease = lease;
         }
         let kv = record.key_value(key);
-        self.emit(EventKind::Put {
-            kv,
-            prev: Some(Box::new(prev.clone())),
-        });
+        self.emit(EventKind::Put { kv, prev: Some(Box::new(prev.clone())) });
         if record.lease != prev.lease && record.contender().is_some() {
             self.become_foreign(key, &mut record);
         } else if self.state.mutant(Mutant::PutMovesForward) && prev.lease != lease {
@@ -120,7 +115,7 @@ impl Step<'_> {
             return;
         };
         if matches!(record.role, Role::Foreign) && own == record.lease {
-            self.leave_queue(&name, record);
+            self.leave_queue(name.clone(), record);
             record.role = Role::Contender(self.plain_contender());
             record.created = record.modified;
             record.sub = 0;

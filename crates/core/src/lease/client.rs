@@ -28,9 +28,7 @@ impl Step<'_> {
         };
         if client.leases.is_empty() {
             let timer = Timer::Client(id.clone());
-            self.state
-                .timers
-                .disarm(client.last_seen.after(CLIENT_KEPT), timer.clone());
+            self.state.timers.disarm(client.last_seen.after(CLIENT_KEPT), timer.clone());
             self.state.timers.arm(now.after(CLIENT_KEPT), timer);
         }
         client.last_seen = now;
@@ -60,9 +58,7 @@ impl Step<'_> {
         client.leases.remove(&lease);
         if client.leases.is_empty() {
             client.last_seen = now;
-            self.state
-                .timers
-                .arm(now.after(CLIENT_KEPT), Timer::Client(id.clone()));
+            self.state.timers.arm(now.after(CLIENT_KEPT), Timer::Client(id.clone()));
         }
     }
 

@@ -32,21 +32,18 @@ impl Step<'_> {
             Ending::Revoked => Cause::Revoked,
         };
         let count = keys.len() as u64;
-        for key in keys {
+        for key in keys.iter() {
             if self.state.mutant(Mutant::ExpiryKeepsWaiters)
-                && self
-                    .state
-                    .contender_record(&key)
-                    .is_some_and(|(_, one)| !one.holds())
+                && self.state.contender_record(key).is_some_and(|(_, one)| !one.holds())
             {
                 continue;
             }
             // A group that is not complete ends whole, and with the lease: no key of it is left
             // to end for another cause.
-            if let Some(record) = self.state.keys.get(&key) {
+            if let Some(record) = self.state.keys.get(key) {
                 self.state.groups.remove(&record.created);
             }
-            self.remove(&key, cause);
+            self.remove(key, cause);
             self.end_of_leased_key();
         }
         let lease = self.state.leases.remove(&id)?;

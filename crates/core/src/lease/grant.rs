@@ -1,10 +1,8 @@
 //! Makes a lease.
 
-use alloc::collections::BTreeSet;
-
 use crate::command::LeaseGrant;
 use crate::ids::{ClientId, Epoch, LeaseId, Millis};
-use crate::lease::{Ending, Lease};
+use crate::lease::{Ending, KeySet, Lease};
 use crate::once::Window;
 use crate::outcome::{Granted, Outcome, Reason};
 use crate::step::Step;
@@ -13,18 +11,10 @@ use crate::timer::Timer;
 impl Step<'_> {
     pub(crate) fn lease_grant(&mut self, grant: LeaseGrant) -> Result<Outcome, Reason> {
         let id = self.make_lease(grant.id, grant.ttl, &grant.client, Some(&grant.address))?;
-        let lease = self
-            .state
-            .leases
-            .get_mut(&id)
-            .expect("the lease was just made");
+        let lease = self.state.leases.get_mut(&id).expect("the lease was just made");
         lease.revoke_grace = grant.revoke_on_disconnect;
         self.state.timers.arm(lease.deadline, Timer::Lease(id));
-        Ok(Outcome::LeaseGranted(Granted {
-            id,
-            ttl: lease.ttl,
-            epoch: lease.epoch,
-        }))
+        Ok(Outcome::LeaseGranted(Granted { id, ttl: lease.ttl, epoch: lease.epoch }))
     }
 
     /// Makes a lease and enters it in the registry of clients. Its timer is not armed yet.
@@ -48,11 +38,7 @@ impl Step<'_> {
         }
         // One that is due may still be there under this id, with its keys.
         self.end_lease(asked, Ending::Expired);
-        let id = if asked.is_none() {
-            self.choose_lease_id()
-        } else {
-            asked
-        };
+        let id = if asked.is_none() { self.choose_lease_id() } else { asked };
         self.add_lease_to_client(client, id);
         self.state.last_epoch += 1;
         let now = self.state.now;
@@ -71,7 +57,7 @@ impl Step<'_> {
                 revoke_at: None,
                 sole_lock: None,
                 window: Window::default(),
-                keys: BTreeSet::new(),
+                keys: KeySet::default(),
             },
         );
         Ok(id)

@@ -4,15 +4,17 @@ mod client;
 mod disconnect;
 mod end;
 mod grant;
+mod keys;
 mod renew;
 mod revoke;
 
 use alloc::collections::BTreeSet;
 
-use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis};
+use crate::ids::{ClientId, Epoch, LeaseId, LockName, LogTime, Millis};
 use crate::once::Window;
 
 pub(crate) use end::Ending;
+pub(crate) use keys::KeySet;
 
 /// A lease.
 #[derive(Clone, Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct Lease {
     pub(crate) sole_lock: Option<LockName>,
     pub(crate) window: Window,
     /// The keys attached to it. Derived: a key's record names its lease.
-    pub(crate) keys: BTreeSet<Key>,
+    pub(crate) keys: KeySet,
 }
 
 impl Lease {
@@ -50,11 +52,7 @@ impl Lease {
     }
 
     pub(crate) fn remaining(&self, now: LogTime) -> Millis {
-        if self.deadline == LogTime::NEVER {
-            self.ttl
-        } else {
-            self.deadline.since(now)
-        }
+        if self.deadline == LogTime::NEVER { self.ttl } else { self.deadline.since(now) }
     }
 }
 

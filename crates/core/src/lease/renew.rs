@@ -10,13 +10,7 @@ use crate::timer::{Timer, Timers};
 
 impl Step<'_> {
     pub(crate) fn lease_renew(&mut self, renew: &LeaseRenew) -> Outcome {
-        Outcome::LeasesRenewed(
-            renew
-                .renewals
-                .iter()
-                .map(|one| self.renew_one(one))
-                .collect(),
-        )
+        Outcome::LeasesRenewed(renew.renewals.iter().map(|one| self.renew_one(one)).collect())
     }
 
     fn renew_one(&mut self, renewal: &Renewal) -> Renewed {
@@ -35,17 +29,10 @@ impl Step<'_> {
                 } else {
                     extend(lease, id, &mut self.state.timers, now);
                 }
-                RenewResult::Alive {
-                    ttl: lease.remaining(now),
-                    changes: lease.changes,
-                }
+                RenewResult::Alive { ttl: lease.remaining(now), changes: lease.changes }
             }
         };
-        Renewed {
-            id,
-            number: renewal.number,
-            result,
-        }
+        Renewed { id, number: renewal.number, result }
     }
 
     /// Renews a lease as a part of something else, perhaps with another length.

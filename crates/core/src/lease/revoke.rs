@@ -9,9 +9,7 @@ use crate::step::Step;
 impl Step<'_> {
     pub(crate) fn lease_revoke(&mut self, revoke: &LeaseRevoke) -> Result<Outcome, Reason> {
         self.live_lease(revoke.lease)?;
-        let keys = self
-            .end_lease(revoke.lease.id, Ending::Revoked)
-            .unwrap_or(0);
+        let keys = self.end_lease(revoke.lease.id, Ending::Revoked).unwrap_or(0);
         Ok(Outcome::LeaseRevoked(keys))
     }
 
@@ -20,11 +18,7 @@ impl Step<'_> {
         if !self.state.lease_is_live(lease.id) {
             return Err(Reason::LeaseNotFound(lease.id));
         }
-        let found = self
-            .state
-            .leases
-            .get_mut(&lease.id)
-            .expect("a live lease is there");
+        let found = self.state.leases.get_mut(&lease.id).expect("a live lease is there");
         if lease.epoch != Epoch::ANY && lease.epoch != found.epoch {
             return Err(Reason::LeaseEpochStale(lease.epoch, found.epoch));
         }

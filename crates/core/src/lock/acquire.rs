@@ -10,7 +10,7 @@ use crate::limits::DUE_PER_ENTRY_MAX;
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Denial, Outcome, Place, Reason};
-use crate::record::{Contender, Extra, Record, contender_key, queue_form};
+use crate::record::{Contender, Extra, Record, contender_key, queue_form, with_contender_key};
 use crate::state::State;
 use crate::step::Step;
 
@@ -23,6 +23,22 @@ impl Step<'_> {
         let lease = acquire.lease.id;
         self.live_lease(acquire.lease)?;
         let key = contender_key(&acquire.name, lease);
+        if self.take_free(&key, lease, acquire.name.len()) {
+            let value = acquire.terms.value.clone();
+            let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
+            return Ok(self.hold_free(key, value, lease, contender));
+        }
+        self.acquire_contended(acquire, key, seq)
+    }
+
+    /// Somebody stands in the queue, or the lock stands free for a while.
+    fn acquire_contended(
+        &mut self,
+        acquire: Acquire,
+        key: Key,
+        seq: Seq,
+    ) -> Result<Outcome, Reason> {
+        let lease = acquire.lease.id;
         if let Some(record) = self.state.keys.get(&key) {
             let mode = record.contender().map(|contender| contender.mode);
             match mode {
@@ -38,8 +54,7 @@ impl Step<'_> {
         self.check_room(&acquire.name, acquire.mode)?;
         if acquire.wait == Wait::Try
             && let Some(denial) =
-                self.state
-                    .denial(&acquire.name, acquire.mode, &self.state.client_of(lease))
+                self.state.denial(&acquire.name, acquire.mode, &self.state.client_of(lease))
             && !self.state.mutant(Mutant::TryStays)
         {
             return Ok(Outcome::Denied(denial));
@@ -57,7 +72,7 @@ impl Step<'_> {
         let lease = acquire.lease.id;
         if self.state.keys[key].holds() {
             self.refresh_lease(lease, Millis::ZERO);
-            return Outcome::Renewed(self.state.grant_of(key, &self.state.keys[key], lease));
+            return Outcome::Renewed(self.state.grant_of(key, self.state.keys[key].token(), lease));
         }
         if acquire.wait == Wait::Try {
             return Outcome::Denied(self.state.denial_by_first(&acquire.name));
@@ -69,11 +84,7 @@ impl Step<'_> {
 
     /// A second acquire waits on the same place: the grant completes both answers.
     pub(crate) fn share_answer(&mut self, key: &Key, seq: Seq) {
-        let contender = self
-            .state
-            .keys
-            .get_mut(key)
-            .and_then(|record| record.contender_mut());
+        let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
         let Some(contender) = contender else { return };
         if contender.seq == Seq::NONE {
             contender.seq = seq;
@@ -107,15 +118,7 @@ impl Step<'_> {
         };
         let extra = (extra != Extra::default()).then(|| Box::new(extra));
         let (metadata, granted) = (terms.metadata, Revision::NONE);
-        Contender {
-            mode,
-            since: now,
-            granted,
-            seq,
-            wait_until,
-            metadata,
-            extra,
-        }
+        Contender { mode, since: now, granted, seq, wait_until, metadata, extra }
     }
 
     /// Ends the leases at the head of a queue that are due but not removed yet, so that nobody
@@ -161,11 +164,10 @@ impl Step<'_> {
 
     /// What an acquire is to be told as things stand now.
     pub(crate) fn present_answer(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
-        let key = contender_key(name, lease);
-        let record = self.state.keys.get(&key)?;
+        let (key, record) = self.state.contender_of(name, lease)?;
         Some(match record.holds() {
-            true => Outcome::Acquired(self.state.grant_of(&key, record, lease)),
-            false => Outcome::Queued(self.state.place_of(name, &key).into()),
+            true => Outcome::Acquired(self.state.grant_of(key, record.token(), lease)),
+            false => Outcome::Queued(self.state.place_of(name, key).into()),
         })
     }
 
@@ -181,17 +183,9 @@ impl Step<'_> {
         let before = contender.clone();
         self.unbind(&key, &before);
         if let Some(call) = call {
-            self.state
-                .calls
-                .entry((call.node, call.boot))
-                .or_default()
-                .insert(key.clone());
+            self.state.calls.entry((call.node, call.boot)).or_default().insert(key.clone());
         }
-        let contender = self
-            .state
-            .keys
-            .get_mut(&key)
-            .and_then(|record| record.contender_mut());
+        let contender = self.state.keys.get_mut(&key).and_then(|record| record.contender_mut());
         if let Some(contender) = contender {
             contender.extra_mut().call = call;
         }
@@ -205,19 +199,12 @@ impl State {
         let (predecessor, position) = match self.locks.get(name) {
             Some(Queue::Many(many)) => {
                 let spot = record.spot();
-                (
-                    many.before(spot).cloned(),
-                    many.position(spot, POSITION_COUNTED_MAX),
-                )
+                (many.before(spot).cloned(), many.position(spot, POSITION_COUNTED_MAX))
             }
             _ => (None, 1),
         };
         let predecessor = predecessor.unwrap_or_default();
-        Place {
-            key: key.clone(),
-            predecessor,
-            position: position as u64,
-        }
+        Place { key: key.clone(), predecessor, position: position as u64 }
     }
 
     /// Why a try would not be granted, if it would not.
@@ -242,7 +229,13 @@ impl State {
         Denial::Held(client.unwrap_or_else(|| ClientId::from(&*alloc::format!("{key}"))))
     }
 
-    /// The contender of `lease` for `name`, if it stands there.
+    /// The key with which `lease` stands in the queue of `name`, if it does.
+    pub(crate) fn contender_of(&self, name: &LockName, lease: LeaseId) -> Option<(&Key, &Record)> {
+        with_contender_key(name, lease, |key| self.keys.get_key_value(key))
+            .map(|(key, record)| (key, &**record))
+    }
+
+    /// A key's record, if it is a contender.
     pub(crate) fn contender_record(&self, key: &Key) -> Option<(&Record, &Contender)> {
         let record = self.keys.get(key)?;
         Some((record, record.contender()?))

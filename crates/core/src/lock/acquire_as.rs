@@ -19,9 +19,7 @@ impl Step<'_> {
         }
         self.check_room(&acquire.name, Mode::Exclusive)?;
         if acquire.wait == Wait::Try
-            && let Some(denial) = self
-                .state
-                .denial(&acquire.name, Mode::Exclusive, &acquire.client)
+            && let Some(denial) = self.state.denial(&acquire.name, Mode::Exclusive, &acquire.client)
         {
             return Ok(Outcome::Denied(denial));
         }
@@ -37,14 +35,13 @@ impl Step<'_> {
 
     fn acquire_as_again(&mut self, acquire: &AcquireAs, lease: LeaseId, seq: Seq) -> Outcome {
         let key = contender_key(&acquire.name, lease);
-        if self
-            .state
-            .keys
-            .get(&key)
-            .is_some_and(|record| record.holds())
-        {
+        if self.state.keys.get(&key).is_some_and(|record| record.holds()) {
             self.refresh_lease(lease, acquire.ttl);
-            return Outcome::Renewed(self.state.grant_of(&key, &self.state.keys[&key], lease));
+            return Outcome::Renewed(self.state.grant_of(
+                &key,
+                self.state.keys[&key].token(),
+                lease,
+            ));
         }
         if acquire.wait == Wait::Try {
             return Outcome::Denied(self.state.denial_by_first(&acquire.name));
@@ -68,16 +65,10 @@ impl Step<'_> {
     /// A lease that does not run until its lock is granted.
     fn make_sole_lease(&mut self, acquire: &AcquireAs) -> Result<LeaseId, Reason> {
         let id = self.make_lease(LeaseId::NONE, acquire.ttl, &acquire.client, None)?;
-        let lease = self
-            .state
-            .leases
-            .get_mut(&id)
-            .expect("the lease was just made");
+        let lease = self.state.leases.get_mut(&id).expect("the lease was just made");
         lease.deadline = LogTime::NEVER;
         lease.sole_lock = Some(acquire.name.clone());
-        self.state
-            .owners
-            .insert((acquire.client.clone(), acquire.name.clone()), id);
+        self.state.owners.insert((acquire.client.clone(), acquire.name.clone()), id);
         Ok(id)
     }
 }

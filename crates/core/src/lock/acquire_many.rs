@@ -51,17 +51,9 @@ impl Step<'_> {
             let place = self.state.place_of(&acquire.locks[0].0, &keys[0]);
             return Ok(Outcome::Reserved(place.into()));
         }
-        let grant = self.state.grant_of(&keys[0], first, lease);
+        let grant = self.state.grant_of(&keys[0], first.token(), lease);
         let (token, remaining) = (grant.token, grant.remaining);
-        Ok(Outcome::AcquiredMany(
-            GrantMany {
-                keys,
-                token,
-                lease,
-                remaining,
-            }
-            .into(),
-        ))
+        Ok(Outcome::AcquiredMany(GrantMany { keys, token, lease, remaining }.into()))
     }
 
     /// Removes a contender for `cause`, and with it all that were acquired together with it and

@@ -24,11 +24,7 @@ impl Step<'_> {
             }
             let before = contender.clone();
             self.unbind(key, &before);
-            let contender = self
-                .state
-                .keys
-                .get_mut(key)
-                .and_then(|record| record.contender_mut());
+            let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
             if let Some(contender) = contender {
                 contender.extra_mut().call = None;
             }
@@ -42,14 +38,10 @@ impl Step<'_> {
             if boot >= lost.boot {
                 return Outcome::Done;
             }
-            self.state
-                .timers
-                .disarm(at, Timer::Orphans(lost.node, boot));
+            self.state.timers.disarm(at, Timer::Orphans(lost.node, boot));
         }
         self.state.lost_nodes.insert(lost.node, (lost.boot, until));
-        self.state
-            .timers
-            .arm(until, Timer::Orphans(lost.node, lost.boot));
+        self.state.timers.arm(until, Timer::Orphans(lost.node, lost.boot));
         Outcome::Done
     }
 

@@ -1,49 +1,40 @@
 //! A key takes its place in a queue.
 
+use alloc::collections::btree_map::Entry;
+
 use crate::ids::{Key, LockName};
-use crate::lock::{Many, Queue};
-use crate::record::{Record, queue_form};
+use crate::lock::Queue;
+use crate::mutant::Mutant;
+use crate::record::{Contender, Record};
 use crate::step::Step;
 use crate::timer::Timer;
 
 impl Step<'_> {
     /// Puts a new key into its queue. Whether it is granted is decided when the step settles.
     pub(crate) fn enter(&mut self, name: LockName, key: &Key, record: &Record) {
-        self.touched.push(name.clone());
-        match self.state.locks.get_mut(&name) {
-            None => drop(self.state.locks.insert(name, Queue::One(key.clone()))),
-            Some(Queue::Many(many)) => many.insert(key.clone(), record),
-            Some(queue @ Queue::One(_)) => {
-                let first = queue.first().clone();
-                let mut many = Many::from_one(first.clone(), &self.state.keys[&first]);
-                many.insert(key.clone(), record);
-                *queue = Queue::Many(many.into());
+        let first_waiting = match self.state.locks.entry(name.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(Queue::One(key.clone()));
+                true
             }
-        }
-        let Some(contender) = record.contender() else {
-            return;
+            Entry::Occupied(mut place) => place.get_mut().join(key, record, &self.state.keys),
         };
-        self.state
-            .timers
-            .arm(contender.wait_until, Timer::Wait(key.clone()));
-        if let Some(call) = contender.call() {
-            self.state
-                .calls
-                .entry((call.node, call.boot))
-                .or_default()
-                .insert(key.clone());
+        if first_waiting || self.state.mutant(Mutant::PermitOvertakes) {
+            self.touched.push(name);
         }
+        let Some(contender) = record.contender() else { return };
+        self.state.timers.arm(contender.wait_until, Timer::Wait(key.clone()));
+        self.bind(key, contender);
         if contender.is_grouped() {
-            self.state
-                .groups
-                .entry(record.created)
-                .or_default()
-                .push(key.clone());
+            self.state.groups.entry(record.created).or_default().push(key.clone());
         }
-        if let Some((_, lease)) = queue_form(key)
-            && let Some(lease) = self.state.leases.get_mut(&lease)
-        {
-            lease.changes += 1;
+        self.note_change(record.lease);
+    }
+
+    /// Notes the call that a contender must not outlive.
+    pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
+        if let Some(call) = contender.call() {
+            self.state.calls.entry((call.node, call.boot)).or_default().insert(key.clone());
         }
     }
 }

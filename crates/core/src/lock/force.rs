@@ -27,11 +27,7 @@ impl Step<'_> {
         let lease = record.lease;
         let contender = record.contender().expect("a holder is a contender").clone();
         self.fence_off(&force.name, force.token, contender.mode)?;
-        let deadline = self
-            .state
-            .leases
-            .get(&lease)
-            .map_or(LogTime(0), |lease| lease.deadline);
+        let deadline = self.state.leases.get(&lease).map_or(LogTime(0), |lease| lease.deadline);
         let until = contender.forced().unwrap_or(LogTime::NEVER).min(deadline);
         if force.now || until <= self.state.now {
             self.remove(&key, Cause::Forced);
@@ -44,11 +40,7 @@ impl Step<'_> {
     }
 
     fn ask_holder(&mut self, key: &Key, until: LogTime, force: &ForceRelease) {
-        let record = self
-            .state
-            .keys
-            .get_mut(key)
-            .expect("the holder was just found");
+        let record = self.state.keys.get_mut(key).expect("the holder was just found");
         let lease = record.lease;
         let contender = record.contender_mut().expect("a holder is a contender");
         contender.extra_mut().forced = Some(until);
@@ -56,11 +48,7 @@ impl Step<'_> {
         self.note_change(lease);
         let client = self.state.client_of(lease);
         let holding = self.state.keys[key].holding(key, &client);
-        self.emit(EventKind::ForceAsked {
-            holding,
-            until,
-            reason: force.reason.clone(),
-        });
+        self.emit(EventKind::ForceAsked { holding, until, reason: force.reason.clone() });
     }
 
     /// An exclusive token takes all smaller ones with it. A shared one or a permit is listed by
@@ -82,9 +70,7 @@ impl Step<'_> {
         if floor.tokens.len() > max as usize {
             return Err(Reason::FloorFull(max));
         }
-        self.state
-            .timers
-            .disarm(floor.until, Timer::Floor(name.clone()));
+        self.state.timers.disarm(floor.until, Timer::Floor(name.clone()));
         floor.until = until;
         self.state.timers.arm(until, Timer::Floor(name.clone()));
         self.state.floors.insert(name.clone(), floor);

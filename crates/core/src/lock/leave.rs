@@ -1,10 +1,12 @@
 //! A key gives up its place in a queue.
 
+use alloc::collections::btree_map::Entry;
+
 use crate::event::{Cause, Ended, EventKind};
 use crate::ids::{Key, LeaseId, LockName};
 use crate::lock::{Delay, Queue};
 use crate::outcome::Outcome;
-use crate::record::{Contender, Record, Role, queue_form};
+use crate::record::{Answers, Contender, Record, Role, queue_form};
 use crate::step::Step;
 use crate::timer::Timer;
 
@@ -15,43 +17,41 @@ impl Step<'_> {
             return None;
         }
         let (name, lease) = queue_form(key)?;
-        self.leave_queue(&name, record);
+        self.leave_queue(name.clone(), record);
         if let Some(contender) = record.contender() {
             self.resign(key, contender);
             self.note_change(lease);
             if contender.holds() {
                 self.delay_after_loss(&name, lease, contender, cause);
-            } else {
-                self.amend_answers(key, lease, contender, &Outcome::Ended(cause));
+            } else if cause != Cause::Incomplete {
+                // The first key of a group to go has named the cause already.
+                self.amend_answers(key, lease, contender.answers(), &Outcome::Ended(cause));
             }
             self.spend_sole_lease(lease);
         }
-        self.touched.push(name);
-        Some(Ended {
-            cause,
-            held: record.holds(),
-            holder: None,
-        })
+        Some(Ended { cause, held: record.holds(), holder: None })
     }
 
-    /// Takes a key out of the queue itself.
-    pub(crate) fn leave_queue(&mut self, name: &LockName, record: &Record) {
-        let Some(Queue::Many(many)) = self.state.locks.get_mut(name) else {
-            self.state.locks.remove(name);
-            return;
-        };
-        many.remove(record);
-        if let Some(sole) = many.sole().cloned() {
-            self.state.locks.insert(name.clone(), Queue::One(sole));
+    /// Takes a key out of the queue itself. An empty queue is gone.
+    pub(crate) fn leave_queue(&mut self, name: LockName, record: &Record) {
+        let Entry::Occupied(mut place) = self.state.locks.entry(name) else { return };
+        match place.get_mut() {
+            Queue::One(_) => drop(place.remove()),
+            Queue::Many(many) => {
+                many.remove(record);
+                if let Some(sole) = many.sole().cloned() {
+                    place.insert(Queue::One(sole));
+                }
+                self.touched.push(place.key().clone());
+                self.passed_on = true;
+            }
         }
     }
 
     /// Drops everything that log time, calls and groups would still do to a contender.
     fn resign(&mut self, key: &Key, contender: &Contender) {
         if !contender.holds() {
-            self.state
-                .timers
-                .disarm(contender.wait_until, Timer::Wait(key.clone()));
+            self.state.timers.disarm(contender.wait_until, Timer::Wait(key.clone()));
         }
         let Some(extra) = &contender.extra else {
             return;
@@ -95,11 +95,7 @@ impl Step<'_> {
         contender: &Contender,
         cause: Cause,
     ) {
-        let asked = contender
-            .extra
-            .as_ref()
-            .map(|extra| extra.lock_delay)
-            .unwrap_or_default();
+        let asked = contender.extra.as_ref().map(|extra| extra.lock_delay).unwrap_or_default();
         let until = self.state.now.after(asked);
         let lost = matches!(cause, Cause::Expired | Cause::Orphaned);
         if !lost || until == self.state.now {
@@ -111,24 +107,15 @@ impl Step<'_> {
             if before.until >= until {
                 return;
             }
-            self.state
-                .timers
-                .disarm(before.until, Timer::Delay(name.clone()));
+            self.state.timers.disarm(before.until, Timer::Delay(name.clone()));
         }
-        self.state
-            .delays
-            .insert(name.clone(), Delay { until, client });
+        self.state.delays.insert(name.clone(), Delay { until, client });
         self.state.timers.arm(until, Timer::Delay(name.clone()));
     }
 
     /// A lease that was made for one lock ends with it.
     fn spend_sole_lease(&mut self, lease: LeaseId) {
-        if self
-            .state
-            .leases
-            .get(&lease)
-            .is_some_and(|lease| lease.sole_lock.is_some())
-        {
+        if self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_some()) {
             self.spent_leases.push(lease);
         }
     }
@@ -138,12 +125,7 @@ impl Step<'_> {
         if !record.contender().is_some_and(Contender::is_grouped) {
             return;
         }
-        for sibling in self
-            .state
-            .groups
-            .remove(&record.created)
-            .unwrap_or_default()
-        {
+        for sibling in self.state.groups.remove(&record.created).unwrap_or_default() {
             self.remove(&sibling, Cause::Incomplete);
         }
     }
@@ -168,7 +150,7 @@ impl Step<'_> {
             let holding = before.holding(key, &self.state.client_of(lease));
             self.emit(EventKind::Lost(holding));
         } else {
-            self.amend_answers(key, lease, contender, &Outcome::Ended(Cause::Deleted));
+            self.amend_answers(key, lease, contender.answers(), &Outcome::Ended(Cause::Deleted));
         }
         self.touched.push(name);
         self.spend_sole_lease(lease);
@@ -180,7 +162,7 @@ impl Step<'_> {
         &mut self,
         key: &Key,
         lease: LeaseId,
-        contender: &Contender,
+        answers: Answers,
         outcome: &Outcome,
     ) {
         let Some(lease) = self.state.leases.get_mut(&lease) else {
@@ -194,18 +176,14 @@ impl Step<'_> {
                 None => return,
             }
         };
-        if contender
-            .extra
-            .as_ref()
-            .is_some_and(|extra| extra.shared_answer)
-        {
+        if answers.shared {
             for answer in &mut window.answers {
                 if matches!(&answer.outcome, Outcome::Queued(place) if place.key == *key) {
                     answer.outcome = outcome.clone();
                 }
             }
         } else {
-            window.amend(contender.seq, outcome.clone());
+            window.amend(answers.seq, outcome.clone());
         }
     }
 }

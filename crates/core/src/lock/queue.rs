@@ -44,6 +44,24 @@ impl Queue {
         }
     }
 
+    /// Adds a key at the place that its record gives it. Says whether it is the first that does
+    /// not hold: if another waits ahead of it, nothing can be granted because it came.
+    pub(crate) fn join(
+        &mut self,
+        key: &Key,
+        record: &Record,
+        keys: &BTreeMap<Key, Box<Record>>,
+    ) -> bool {
+        if let Queue::One(first) = self {
+            let mut many = Many::default();
+            many.insert(first.clone(), &keys[first]);
+            *self = Queue::Many(many.into());
+        }
+        let Queue::Many(many) = self else { return true };
+        many.insert(key.clone(), record);
+        many.frontier == Some(record.spot())
+    }
+
     /// The keys in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         let (one, many) = match self {
@@ -56,11 +74,9 @@ impl Queue {
     pub(crate) fn first(&self) -> &Key {
         match self {
             Queue::One(key) => key,
-            Queue::Many(many) => many
-                .spots
-                .values()
-                .next()
-                .expect("a queue of several keys has a first"),
+            Queue::Many(many) => {
+                many.spots.values().next().expect("a queue of several keys has a first")
+            }
         }
     }
 }
@@ -70,23 +86,14 @@ impl Queue {
     pub(crate) fn last(&self) -> &Key {
         match self {
             Queue::One(key) => key,
-            Queue::Many(many) => many
-                .spots
-                .values()
-                .next_back()
-                .expect("a queue of several keys has a last"),
+            Queue::Many(many) => {
+                many.spots.values().next_back().expect("a queue of several keys has a last")
+            }
         }
     }
 }
 
 impl Many {
-    /// A queue of one, made ready for more.
-    pub(crate) fn from_one(key: Key, record: &Record) -> Many {
-        let mut many = Many::default();
-        many.insert(key, record);
-        many
-    }
-
     pub(crate) fn insert(&mut self, key: Key, record: &Record) {
         let spot = record.spot();
         self.spots.insert(spot, key);
@@ -115,20 +122,14 @@ impl Many {
 
     fn forget_permit(&mut self, record: &Record) {
         if let Some(Mode::Permit(_)) = record.contender().map(|contender| contender.mode) {
-            self.permits = self
-                .permits
-                .filter(|&(_, count)| count > 1)
-                .map(|(n, count)| (n, count - 1));
+            self.permits =
+                self.permits.filter(|&(_, count)| count > 1).map(|(n, count)| (n, count - 1));
         }
     }
 
     /// Notes that the key at the frontier was granted.
     pub(crate) fn granted(&mut self, spot: Spot) {
-        debug_assert_eq!(
-            self.frontier,
-            Some(spot),
-            "only the first waiter can be granted"
-        );
+        debug_assert_eq!(self.frontier, Some(spot), "only the first waiter can be granted");
         self.held += 1;
         self.frontier = self.after(spot);
     }
@@ -168,6 +169,10 @@ impl Many {
         self.frontier.map(|spot| (spot, &self.spots[&spot]))
     }
 
+    pub(crate) fn frontier_spot(&self) -> Option<Spot> {
+        self.frontier
+    }
+
     pub(crate) fn permits(&self) -> Option<u32> {
         self.permits.map(|(limit, _)| limit)
     }
@@ -193,11 +198,7 @@ impl Many {
 
     /// The only key left, if there is just one.
     pub(crate) fn sole(&self) -> Option<&Key> {
-        if self.spots.len() == 1 {
-            self.spots.values().next()
-        } else {
-            None
-        }
+        if self.spots.len() == 1 { self.spots.values().next() } else { None }
     }
 
     /// The key just ahead of `spot`.
@@ -207,11 +208,7 @@ impl Many {
 
     /// How many wait up to and including `spot`, counted to `most` at the most.
     pub(crate) fn position(&self, spot: Spot, most: usize) -> usize {
-        if self
-            .spots
-            .last_key_value()
-            .is_some_and(|(&last, _)| last == spot)
-        {
+        if self.spots.last_key_value().is_some_and(|(&last, _)| last == spot) {
             return self.spots.len() - self.held;
         }
         match self.frontier {

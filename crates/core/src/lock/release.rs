@@ -5,7 +5,6 @@ use crate::event::Cause;
 use crate::ids::{Key, LockName, Token};
 use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
-use crate::record::contender_key;
 use crate::step::Step;
 
 impl Step<'_> {
@@ -30,14 +29,9 @@ impl Step<'_> {
         token: Token,
     ) -> Result<Option<Key>, Reason> {
         self.live_lease(lease)?;
-        let key = contender_key(name, lease.id);
-        let Some(record) = self.state.keys.get(&key) else {
+        let Some((key, record)) = self.state.contender_of(name, lease.id) else {
             let in_use = self.state.locks.contains_key(name);
-            return if in_use {
-                Err(Reason::NotHolder)
-            } else {
-                Ok(None)
-            };
+            return if in_use { Err(Reason::NotHolder) } else { Ok(None) };
         };
         if !record.holds() {
             return Err(Reason::NotHolder);
@@ -46,6 +40,6 @@ impl Step<'_> {
         if !same && !self.state.mutant(Mutant::ReleaseIgnoresToken) {
             return Err(Reason::TokenMismatch(token, record.token()));
         }
-        Ok(Some(key))
+        Ok(Some(key.clone()))
     }
 }

@@ -16,19 +16,8 @@ impl Step<'_> {
             };
         };
         let key = contender_key(&release.name, lease);
-        let held = self
-            .state
-            .keys
-            .get(&key)
-            .is_some_and(|record| record.holds());
-        self.remove(
-            &key,
-            if held {
-                Cause::Released
-            } else {
-                Cause::Cancelled
-            },
-        );
+        let held = self.state.keys.get(&key).is_some_and(|record| record.holds());
+        self.remove(&key, if held { Cause::Released } else { Cause::Cancelled });
         Outcome::Released
     }
 }

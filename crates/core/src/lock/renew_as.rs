@@ -15,23 +15,13 @@ impl Step<'_> {
             };
         };
         let key = contender_key(&renew.name, lease);
-        if !self
-            .state
-            .keys
-            .get(&key)
-            .is_some_and(|record| record.holds())
-        {
+        if !self.state.keys.get(&key).is_some_and(|record| record.holds()) {
             return Outcome::Denied(Denial::NotOwner);
         }
-        if self
-            .state
-            .leases
-            .get(&lease)
-            .is_some_and(|lease| lease.spent)
-        {
+        if self.state.leases.get(&lease).is_some_and(|lease| lease.spent) {
             return Outcome::Rejected(Reason::HeldTooLong);
         }
         self.refresh_lease(lease, renew.ttl);
-        Outcome::Renewed(self.state.grant_of(&key, &self.state.keys[&key], lease))
+        Outcome::Renewed(self.state.grant_of(&key, self.state.keys[&key].token(), lease))
     }
 }

@@ -5,13 +5,16 @@
 //! made until one must wait. So the grant is made in the same step that looks at the lease, and
 //! a waiter whose lease is gone can never be given the lock.
 
+use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
+
 use crate::command::Mode;
-use crate::event::EventKind;
-use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Revision};
+use crate::event::{EventKind, Holding};
+use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Revision, Token, Value};
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Grant, GrantMany, Outcome};
-use crate::record::{Contender, Record, queue_form};
+use crate::record::{Answers, Contender, Record, Role, queue_form};
 use crate::state::State;
 use crate::step::Step;
 use crate::timer::Timer;
@@ -56,10 +59,9 @@ impl Step<'_> {
     }
 
     fn grant(&mut self, name: &LockName, key: &Key) {
-        let lease = self.hold(name, key);
-        let record = &self.state.keys[key];
-        let outcome = Outcome::Acquired(self.state.grant_of(key, record, lease));
-        self.announce(key, lease, &outcome);
+        let (holding, answers) = self.hold(name, key);
+        let grant = self.state.grant_of(key, holding.token, holding.lease);
+        self.announce(holding, answers, &Outcome::Acquired(grant));
     }
 
     /// Grants several locks together if each could be granted by itself.
@@ -78,79 +80,98 @@ impl Step<'_> {
             return false;
         }
         self.state.groups.remove(&created);
-        let mut lease = LeaseId::NONE;
+        let mut held = Vec::with_capacity(keys.len());
         for key in &keys {
-            let Some((name, _)) = queue_form(key) else {
-                continue;
-            };
-            lease = self.hold(&name, key);
+            let Some((name, _)) = queue_form(key) else { continue };
+            held.push(self.hold(&name, key));
             self.touched.push(name);
         }
-        let first = &self.state.keys[&keys[0]];
-        let grant = self.state.grant_of(&keys[0], first, lease);
-        let outcome = Outcome::AcquiredMany(
-            GrantMany {
-                keys: keys.clone(),
-                token: grant.token,
-                lease,
-                remaining: grant.remaining,
-            }
-            .into(),
-        );
-        for key in &keys {
-            self.announce(key, lease, &outcome);
+        let grant = self.state.grant_of(&keys[0], Token::from(created), held[0].0.lease);
+        let Grant { token, lease, remaining, .. } = grant;
+        let outcome = Outcome::AcquiredMany(GrantMany { keys, token, lease, remaining }.into());
+        for (holding, answers) in held {
+            self.announce(holding, answers, &outcome);
         }
         true
     }
 
-    /// Makes a contender a holder. Answers with its lease.
-    fn hold(&mut self, name: &LockName, key: &Key) -> LeaseId {
+    /// Takes a lock in whose queue nobody stands, so that `hold_free` can make its holder. Says
+    /// no if somebody does, or if the lock stands free for a while. Most grants are made this
+    /// way, without walking any queue.
+    pub(crate) fn take_free(&mut self, key: &Key, lease: LeaseId, name_len: usize) -> bool {
+        let name = LockName::prefix_of(key, name_len);
+        if self.state.delayed(&name, lease).is_some() {
+            return false;
+        }
+        match self.state.locks.entry(name) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(Queue::One(key.clone()));
+                true
+            }
+        }
+    }
+
+    /// Makes the holder of a lock that was taken while free.
+    pub(crate) fn hold_free(
+        &mut self,
+        key: Key,
+        value: Value,
+        lease: LeaseId,
+        mut contender: Contender,
+    ) -> Outcome {
+        contender.granted = self.change();
+        contender.wait_until = LogTime::NEVER;
+        self.bind(&key, &contender);
+        self.note_change(lease);
+        self.start_hold(&key, lease, (contender.budget_ends(), contender.hold_ends()));
+        let record = self.new_record(value, lease, Role::Contender(contender));
+        let grant = self.state.grant_of(&key, record.token(), lease);
+        let holding = record.holding(&key, &self.state.client_of(lease));
+        self.insert_record(key, record);
+        self.emit(EventKind::Granted(holding));
+        Outcome::Acquired(grant)
+    }
+
+    /// Makes a contender a holder.
+    fn hold(&mut self, name: &LockName, key: &Key) -> (Holding, Answers) {
         let now = self.state.now;
         let revision = self.state.revision;
-        let record = self
-            .state
-            .keys
-            .get_mut(key)
-            .expect("a key in a queue has a record");
-        let spot = record.spot();
-        let lease = record.lease;
+        let record = self.state.keys.get_mut(key).expect("a key in a queue has a record");
+        let (spot, lease, token) = (record.spot(), record.lease, record.token());
         let contender = record.contender_mut().expect("only contenders are granted");
-        self.state
-            .timers
-            .disarm(contender.wait_until, Timer::Wait(key.clone()));
+        self.state.timers.disarm(contender.wait_until, Timer::Wait(key.clone()));
         contender.granted = revision;
         contender.since = now;
         contender.wait_until = LogTime::NEVER;
         if let Some(extra) = &mut contender.extra {
             extra.grouped = false;
         }
-        if let Some(end) = contender.budget_ends() {
-            self.state.timers.arm(end, Timer::Budget(key.clone()));
-        }
-        if let Some(end) = contender.hold_ends() {
-            self.state.timers.arm(end, Timer::HoldMax(key.clone()));
-        }
+        let answers = contender.answers();
+        let bounds = (contender.budget_ends(), contender.hold_ends());
+        self.start_hold(key, lease, bounds);
         if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
-            if many
-                .frontier()
-                .is_some_and(|(frontier, _)| frontier == spot)
-            {
+            if many.frontier_spot() == Some(spot) {
                 many.granted(spot);
             } else {
                 many.granted_out_of_turn();
             }
         }
-        self.start_sole_lease(lease);
-        self.note_change(lease);
-        lease
+        let client = self.state.client_of(lease);
+        (Holding { key: key.clone(), token, lease, client }, answers)
     }
 
-    /// A lease that was made for this lock begins to run with the grant.
-    fn start_sole_lease(&mut self, id: LeaseId) {
+    /// What begins with a hold: its bounds, and the lease that was made for it, if one was.
+    fn start_hold(&mut self, key: &Key, id: LeaseId, bounds: (Option<LogTime>, Option<LogTime>)) {
+        if let Some(budget_ends) = bounds.0 {
+            self.state.timers.arm(budget_ends, Timer::Budget(key.clone()));
+        }
+        if let Some(hold_ends) = bounds.1 {
+            self.state.timers.arm(hold_ends, Timer::HoldMax(key.clone()));
+        }
         let now = self.state.now;
-        let Some(lease) = self.state.leases.get_mut(&id) else {
-            return;
-        };
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        lease.changes += 1;
         if lease.sole_lock.is_some() && lease.deadline == LogTime::NEVER {
             lease.deadline = now.after(lease.ttl);
             self.state.timers.arm(lease.deadline, Timer::Lease(id));
@@ -158,12 +179,9 @@ impl Step<'_> {
     }
 
     /// Tells the waiting calls, and everyone who watches.
-    fn announce(&mut self, key: &Key, lease: LeaseId, outcome: &Outcome) {
-        let record = &self.state.keys[key];
-        let holding = record.holding(key, &self.state.client_of(lease));
-        let contender = record.contender().expect("a holder is a contender").clone();
+    fn announce(&mut self, holding: Holding, answers: Answers, outcome: &Outcome) {
+        self.amend_answers(&holding.key, holding.lease, answers, outcome);
         self.emit(EventKind::Granted(holding));
-        self.amend_answers(key, lease, &contender, outcome);
     }
 }
 
@@ -217,9 +235,7 @@ impl State {
 
     /// Whether the holders of a lock leave room for `mode`. `key` itself does not count.
     fn has_room(&self, name: &LockName, key: Option<&Key>, mode: Mode) -> bool {
-        let Some(queue) = self.locks.get(name) else {
-            return true;
-        };
+        let Some(queue) = self.locks.get(name) else { return true };
         let first = queue.first();
         if Some(first) == key {
             return true;
@@ -228,10 +244,10 @@ impl State {
             Queue::One(_) => 1,
             Queue::Many(many) => many.held(),
         };
-        let holders = self.keys[first]
-            .contender()
-            .filter(|one| one.holds())
-            .map(|one| one.mode);
+        if held > 0 && mode == Mode::Exclusive {
+            return false;
+        }
+        let holders = self.keys[first].contender().filter(|one| one.holds()).map(|one| one.mode);
         held == 0 || holders.is_some_and(|holders| self.compatible(holders, mode, held))
     }
 
@@ -270,30 +286,16 @@ impl State {
     /// Until when a lock stands free, if `client` must wait for that. The client that was lost
     /// need not: the delay protects its own work.
     pub(crate) fn delayed_for(&self, name: &LockName, client: &ClientId) -> Option<LogTime> {
-        let delay = self
-            .delays
-            .get(name)
-            .filter(|delay| delay.until > self.now)?;
+        let delay = self.delays.get(name).filter(|delay| delay.until > self.now)?;
         let same = !client.is_empty() && *client == delay.client;
         (!same).then_some(delay.until)
     }
 
     /// The grant that a holder has.
-    pub(crate) fn grant_of(&self, key: &Key, record: &Record, lease: LeaseId) -> Grant {
-        let remaining = self
-            .leases
-            .get(&lease)
-            .map(|lease| lease.remaining(self.now))
-            .unwrap_or_default();
-        let mut token = record.token();
-        if self.mutant(Mutant::TokenPerKey) {
-            token.0 = record.version;
-        }
-        Grant {
-            key: key.clone(),
-            lease,
-            token,
-            remaining,
-        }
+    pub(crate) fn grant_of(&self, key: &Key, token: Token, lease: LeaseId) -> Grant {
+        let remaining =
+            self.leases.get(&lease).map(|lease| lease.remaining(self.now)).unwrap_or_default();
+        let token = if self.mutant(Mutant::TokenPerKey) { Token(1) } else { token };
+        Grant { key: key.clone(), lease, token, remaining }
     }
 }

@@ -22,14 +22,8 @@ impl State {
     /// A client, if it is known.
     pub fn client(&self, id: &ClientId) -> Option<ClientInfo> {
         let client = self.clients.get(id)?;
-        let renewals = client
-            .leases
-            .iter()
-            .filter_map(|lease| self.leases.get(lease));
-        let renewed = renewals
-            .map(|lease| lease.renewed_at)
-            .max()
-            .unwrap_or_default();
+        let renewals = client.leases.iter().filter_map(|lease| self.leases.get(lease));
+        let renewed = renewals.map(|lease| lease.renewed_at).max().unwrap_or_default();
         Some(ClientInfo {
             id: id.clone(),
             address: client.address.clone(),

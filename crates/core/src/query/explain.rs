@@ -96,8 +96,7 @@ impl State {
             into.locks.push(self.lock(&name, waiters_max));
             let view = self.lock(&name, usize::MAX);
             let waiter = view.waiters.into_iter().find(|waiter| waiter.lease == own);
-            into.waits
-                .extend(waiter.map(|waiter| self.waiting(&name, waiter)));
+            into.waits.extend(waiter.map(|waiter| self.waiting(&name, waiter)));
         }
         into.leases.push(info);
     }
@@ -119,13 +118,7 @@ impl State {
             }
         }
         let delayed_until = self.delayed(name, waiter.lease);
-        Waiting {
-            name: name.clone(),
-            waiter,
-            delayed_until,
-            chain,
-            deadlock,
-        }
+        Waiting { name: name.clone(), waiter, delayed_until, chain, deadlock }
     }
 
     /// Who stands at the head of a queue, if it is not `lease` itself.
@@ -151,8 +144,7 @@ impl State {
     fn waits_for(&self, lease: LeaseId) -> Option<LockName> {
         let keys = &self.leases.get(&lease)?.keys;
         let waiting = keys.iter().find(|key| {
-            self.contender_record(key)
-                .is_some_and(|(_, contender)| !contender.holds())
+            self.contender_record(key).is_some_and(|(_, contender)| !contender.holds())
         })?;
         queue_form(waiting).map(|(name, _)| name)
     }

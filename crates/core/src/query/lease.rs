@@ -39,10 +39,7 @@ pub struct LeaseInfo {
 impl State {
     /// A lease that is alive.
     pub fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
-        let lease = self
-            .leases
-            .get(&id)
-            .filter(|lease| lease.is_live(self.now))?;
+        let lease = self.leases.get(&id).filter(|lease| lease.is_live(self.now))?;
         Some(self.lease_info(id, lease))
     }
 

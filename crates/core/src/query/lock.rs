@@ -18,7 +18,7 @@ pub struct LockView {
     pub holders: Vec<Holder>,
     /// Those who wait, in order.
     pub waiters: Vec<Waiter>,
-    /// How many wait in all; `waiters` may have been cut short.
+    /// How many stand behind the holders in all; `waiters` may have been cut short.
     pub waiting: u64,
     /// Keys in the queue that are no contenders, and block.
     pub foreign: Vec<Key>,
@@ -90,15 +90,9 @@ impl State {
     /// Everything about one lock, with at most `waiters_max` of its waiters. A lock that nobody
     /// holds or wants is free, whatever its name.
     pub fn lock(&self, name: &LockName, waiters_max: usize) -> LockView {
-        let mut view = LockView {
-            name: name.clone(),
-            ..LockView::default()
-        };
-        view.delayed_until = self
-            .delays
-            .get(name)
-            .map(|delay| delay.until)
-            .filter(|&until| until > self.now);
+        let mut view = LockView { name: name.clone(), ..LockView::default() };
+        view.delayed_until =
+            self.delays.get(name).map(|delay| delay.until).filter(|&until| until > self.now);
         if let Some(floor) = self.floors.get(name) {
             view.fence_floor = floor.below;
             view.fenced.clone_from(&floor.tokens);
@@ -126,6 +120,7 @@ impl State {
             .collect()
     }
 
+    /// Walks the queue only as far as waiters are wanted: it may be very long.
     fn fill_queue(&self, view: &mut LockView, queue: &Queue, waiters_max: usize) {
         let mut predecessor = Key::default();
         for key in queue.keys() {
@@ -135,18 +130,17 @@ impl State {
                 Some(contender) if contender.holds() => {
                     view.holders.push(self.holder(key, record, contender));
                 }
+                Some(_) if view.waiters.len() == waiters_max => break,
                 Some(contender) => {
-                    view.waiting += 1;
-                    if view.waiters.len() < waiters_max {
-                        let mut waiter = self.waiter(key, record, contender);
-                        waiter.predecessor = predecessor;
-                        waiter.position = view.waiting;
-                        view.waiters.push(waiter);
-                    }
+                    let mut waiter = self.waiter(key, record, contender);
+                    waiter.predecessor = predecessor;
+                    waiter.position = view.waiters.len() as u64 + 1;
+                    view.waiters.push(waiter);
                 }
             }
             predecessor = key.clone();
         }
+        view.waiting = (queue.len() - view.holders.len() - view.foreign.len()) as u64;
     }
 
     fn holder(&self, key: &Key, record: &Record, contender: &Contender) -> Holder {
@@ -162,9 +156,7 @@ impl State {
             metadata: contender.metadata.clone(),
             mode: contender.mode,
             held_for: self.now.since(contender.since),
-            remaining: lease
-                .map(|lease| lease.remaining(self.now))
-                .unwrap_or_default(),
+            remaining: lease.map(|lease| lease.remaining(self.now)).unwrap_or_default(),
             expires_at: lease.map_or(self.now, |lease| lease.deadline),
             forced_at: contender.forced(),
         }

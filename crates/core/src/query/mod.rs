@@ -18,10 +18,7 @@ use crate::state::State;
 impl State {
     /// The owner of a lease; empty if it has none or is gone.
     pub(crate) fn client_of(&self, lease: LeaseId) -> ClientId {
-        self.leases
-            .get(&lease)
-            .map(|lease| lease.client.clone())
-            .unwrap_or_default()
+        self.leases.get(&lease).map(|lease| lease.client.clone()).unwrap_or_default()
     }
 
     pub(crate) fn lease_is_live(&self, lease: LeaseId) -> bool {
@@ -35,8 +32,6 @@ impl State {
     pub(crate) fn first_holder(&self, name: &LockName) -> Option<Holding> {
         let key = self.locks.get(name)?.first();
         let record = &self.keys[key];
-        record
-            .holds()
-            .then(|| record.holding(key, &self.client_of(record.lease)))
+        record.holds().then(|| record.holding(key, &self.client_of(record.lease)))
     }
 }

@@ -88,7 +88,12 @@ impl Step<'_> {
         let Some(answer) = window.get(once.seq) else {
             return Ok(Recall::Fresh);
         };
-        if answer.print != 0 && answer.print != fingerprint(action) {
+        let same = match answer.print {
+            // Only the cancellation has been seen, and only an acquire can be cancelled.
+            0 => matches!(action, Action::Acquire(_) | Action::AcquireMany(_)),
+            print => print == fingerprint(action),
+        };
+        if !same {
             return Err(Reason::SeqReused(once.seq));
         }
         let known = answer.outcome.clone();
@@ -187,25 +192,30 @@ pub(crate) fn check_seq(seq: Seq, floor: Seq, window_len_max: u32) -> Result<(),
 
 /// A short mark of what a request is: enough to notice a number used for two requests.
 pub(crate) fn fingerprint(action: &Action) -> u32 {
-    let (verb, subject): (u8, &[u8]) = match action {
-        Action::LeaseGrant(_) => (1, b""),
-        Action::LeaseRevoke(_) => (2, b""),
-        Action::Acquire(acquire) => (3, &acquire.name),
-        Action::AcquireMany(acquire) => (4, acquire.locks.first().map_or(b"", |(name, _)| name)),
+    let (verb, subject, number): (u8, &[u8], u64) = match action {
+        Action::LeaseGrant(grant) => (1, b"", grant.id.0.unsigned_abs() ^ grant.ttl.0 << 32),
+        Action::LeaseRevoke(revoke) => (2, b"", revoke.lease.id.0.unsigned_abs()),
+        Action::Acquire(acquire) => (3, &acquire.name, 0),
+        Action::AcquireMany(acquire) => {
+            (4, acquire.locks.first().map_or(b"", |(name, _)| name), acquire.locks.len() as u64)
+        }
         Action::Cancel(cancel) => match &cancel.target {
-            CancelTarget::Seq(_) => (5, b""),
-            CancelTarget::Contender(name, _) => (6, name),
+            CancelTarget::Seq(seq) => (5, b"", seq.0),
+            CancelTarget::Contender(name, token) => (6, name, token.0),
         },
-        Action::Release(release) => (7, &release.name),
-        Action::ReleaseMany(release) => (8, release.names.first().map_or(b"", |name| name)),
-        Action::ForceRelease(force) => (9, &force.name),
-        Action::AcquireAs(acquire) => (10, &acquire.name),
-        Action::RenewAs(renew) => (11, &renew.name),
-        Action::ReleaseAs(release) => (12, &release.name),
-        _ => (13, b""),
+        Action::Release(release) => (7, &release.name, release.token.0),
+        Action::ReleaseMany(release) => {
+            (8, release.names.first().map_or(b"", |name| name), release.token.0)
+        }
+        Action::ForceRelease(force) => (9, &force.name, force.token.0),
+        Action::AcquireAs(acquire) => (10, &acquire.name, 0),
+        Action::RenewAs(renew) => (11, &renew.name, 0),
+        Action::ReleaseAs(release) => (12, &release.name, 0),
+        _ => (13, b"", 0),
     };
     let mut print: u32 = 0x811c_9dc5;
-    for &byte in core::iter::once(&verb).chain(subject) {
+    let head = [verb].into_iter().chain(number.to_le_bytes());
+    for byte in head.chain(subject.iter().copied()) {
         print = (print ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
     print.max(1)

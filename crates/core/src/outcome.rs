@@ -133,7 +133,8 @@ pub struct Place {
     pub key: Key,
     /// The key just ahead of it, whose end moves it forward.
     pub predecessor: Key,
-    /// How many wait up to and including this one; one is next.
+    /// How many do not hold up to and including this one; one is next. Foreign keys ahead count
+    /// too: they are in the way.
     pub position: u64,
 }
 

@@ -18,16 +18,19 @@ impl Step<'_> {
         let Some(bounds) = delete.range.bounds() else {
             return (0, Vec::new());
         };
-        let doomed: Vec<Key> =
-            self.state.keys.range::<[u8], _>(bounds).map(|(key, _)| key.clone()).collect();
-        let mut count = 0;
+        let doomed: Vec<(Key, Option<KeyValue>)> = self
+            .state
+            .keys
+            .range::<[u8], _>(bounds)
+            .map(|(key, record)| (key.clone(), delete.prev.then(|| record.key_value(key))))
+            .collect();
+        let count = doomed.len() as u64;
         let mut removed = Vec::new();
-        for key in doomed {
-            if delete.prev {
-                removed.extend(self.state.keys.get(&key).map(|record| record.key_value(&key)));
-            }
-            // A key may have gone already, as part of an atomic acquisition that lost another.
-            count += u64::from(self.remove(&key, Cause::Deleted));
+        for (key, prev) in doomed {
+            // It may have gone with another key of the range, if both stood in queues for one
+            // atomic acquisition. That counts too.
+            self.remove(&key, Cause::Deleted);
+            removed.extend(prev);
         }
         (count, removed)
     }

@@ -2,7 +2,7 @@
 
 use alloc::collections::btree_map::Entry;
 
-use crate::ids::{ClientId, LeaseId};
+use crate::ids::{ClientId, LeaseId, LogTime};
 use crate::lease::Client;
 use crate::limits::CLIENT_KEPT;
 use crate::outcome::Reason;
@@ -50,15 +50,21 @@ impl Step<'_> {
         client.leases.insert(lease);
     }
 
-    pub(crate) fn take_lease_from_client(&mut self, id: &ClientId, lease: LeaseId) {
-        let now = self.state.now;
+    /// Without leases, a client is forgotten a while after it was last heard from.
+    pub(crate) fn take_lease_from_client(
+        &mut self,
+        id: &ClientId,
+        lease: LeaseId,
+        renewed_at: LogTime,
+    ) {
         let Some(client) = self.state.clients.get_mut(id) else {
             return;
         };
         client.leases.remove(&lease);
+        client.last_seen = client.last_seen.max(renewed_at);
         if client.leases.is_empty() {
-            client.last_seen = now;
-            self.state.timers.arm(now.after(CLIENT_KEPT), Timer::Client(id.clone()));
+            let until = client.last_seen.after(CLIENT_KEPT);
+            self.state.timers.arm(until, Timer::Client(id.clone()));
         }
     }
 

@@ -50,7 +50,7 @@ impl Step<'_> {
         if let Some(name) = lease.sole_lock {
             self.state.owners.remove(&(lease.client.clone(), name));
         }
-        self.take_lease_from_client(&lease.client, id);
+        self.take_lease_from_client(&lease.client, id, lease.renewed_at);
         Some(count)
     }
 }

@@ -48,7 +48,7 @@ impl Lease {
     /// Whether it still counts. A due lease is dead from the moment it is due, even if the entry
     /// that removes it comes later.
     pub(crate) fn is_live(&self, now: LogTime) -> bool {
-        self.deadline > now
+        self.deadline > now && self.revoke_at.is_none_or(|at| at > now)
     }
 
     pub(crate) fn remaining(&self, now: LogTime) -> Millis {

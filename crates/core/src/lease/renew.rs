@@ -4,7 +4,7 @@ use crate::command::{LeaseRenew, Renewal};
 use crate::ids::{Epoch, LeaseId, LogTime, Millis};
 use crate::lease::Lease;
 use crate::mutant::Mutant;
-use crate::outcome::{Outcome, RenewResult, Renewed};
+use crate::outcome::{Outcome, Reason, RenewResult, Renewed};
 use crate::step::Step;
 use crate::timer::{Timer, Timers};
 
@@ -35,16 +35,21 @@ impl Step<'_> {
         Renewed { id, number: renewal.number, result }
     }
 
-    /// Renews a lease as a part of something else, perhaps with another length.
-    pub(crate) fn refresh_lease(&mut self, id: LeaseId, ttl: Millis) {
+    /// Renews a lease as a part of something else, perhaps with another length; zero keeps the
+    /// present one.
+    pub(crate) fn refresh_lease(&mut self, id: LeaseId, ttl: Millis) -> Result<(), Reason> {
         let now = self.state.now;
-        let Some(lease) = self.state.leases.get_mut(&id).filter(|lease| !lease.spent) else {
-            return;
+        let Some(lease) = self.state.leases.get_mut(&id) else {
+            return Err(Reason::LeaseNotFound(id));
         };
+        if lease.spent {
+            return Err(Reason::HeldTooLong);
+        }
         if ttl > Millis::ZERO {
             lease.ttl = ttl;
         }
         extend(lease, id, &mut self.state.timers, now);
+        Ok(())
     }
 }
 

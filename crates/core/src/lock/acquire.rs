@@ -1,6 +1,7 @@
 //! Stands in a lock's queue, or takes the lock.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::command::{Acquire, Mode, Terms, Wait};
 use crate::event::Cause;
@@ -10,13 +11,24 @@ use crate::limits::DUE_PER_ENTRY_MAX;
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Denial, Outcome, Place, Reason};
-use crate::record::{Contender, Extra, Record, contender_key, queue_form, with_contender_key};
+use crate::record::{
+    Contender, Extra, Record, Role, contender_key, queue_form, with_contender_key,
+};
 use crate::state::State;
 use crate::step::Step;
 
 /// How far a place is counted when it is asked for again. Counting is linear, and nobody is
 /// helped by an exact number that large.
 const POSITION_COUNTED_MAX: usize = 10_000;
+
+/// What matters of an acquire whose place is there already.
+pub(crate) struct Again<'a> {
+    pub(crate) name: &'a LockName,
+    /// The new length of the lease; zero keeps the old one.
+    pub(crate) ttl: Millis,
+    pub(crate) wait: Wait,
+    pub(crate) call: Option<CallId>,
+}
 
 impl Step<'_> {
     pub(crate) fn acquire(&mut self, acquire: Acquire, seq: Seq) -> Result<Outcome, Reason> {
@@ -47,7 +59,11 @@ impl Step<'_> {
                 Some(_) if self.state.mutant(Mutant::ReentryQueuesAgain) => {
                     self.remove(&key, Cause::Released);
                 }
-                Some(_) => return Ok(self.enter_again(&acquire, &key, seq)),
+                Some(_) => {
+                    let (wait, call) = (acquire.wait, acquire.terms.call);
+                    let again = Again { name: &acquire.name, ttl: Millis::ZERO, wait, call };
+                    return self.enter_again(&again, &key, seq);
+                }
             }
         }
         self.end_dead_ahead(&acquire.name);
@@ -68,25 +84,31 @@ impl Step<'_> {
     }
 
     /// The same lease asks for the same lock again: it has its place already.
-    fn enter_again(&mut self, acquire: &Acquire, key: &Key, seq: Seq) -> Outcome {
-        let lease = acquire.lease.id;
-        if self.state.keys[key].holds() {
-            self.refresh_lease(lease, Millis::ZERO);
-            return Outcome::Renewed(self.state.grant_of(key, self.state.keys[key].token(), lease));
+    pub(crate) fn enter_again(
+        &mut self,
+        again: &Again<'_>,
+        key: &Key,
+        seq: Seq,
+    ) -> Result<Outcome, Reason> {
+        let record = &self.state.keys[key];
+        let (lease, token) = (record.lease, record.token());
+        if record.holds() {
+            self.refresh_lease(lease, again.ttl)?;
+            return Ok(Outcome::Renewed(self.state.grant_of(key, token, lease)));
         }
-        if acquire.wait == Wait::Try {
-            return Outcome::Denied(self.state.denial_by_first(&acquire.name));
+        if again.wait == Wait::Try {
+            return Ok(Outcome::Denied(self.state.denial_by_first(again.name)));
         }
         self.share_answer(key, seq);
-        self.reattach(&acquire.name, lease, acquire.terms.call);
-        Outcome::Queued(self.state.place_of(&acquire.name, key).into())
+        self.reattach(again.name, lease, again.call);
+        Ok(Outcome::Queued(self.state.place_of(again.name, key).into()))
     }
 
     /// A second acquire waits on the same place: the grant completes both answers.
     pub(crate) fn share_answer(&mut self, key: &Key, seq: Seq) {
         let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
         let Some(contender) = contender else { return };
-        if contender.seq == Seq::NONE {
+        if contender.seq == Seq::NONE && !contender.is_grouped() {
             contender.seq = seq;
         } else if seq != Seq::NONE {
             contender.extra_mut().shared_answer = true;
@@ -121,19 +143,21 @@ impl Step<'_> {
         Contender { mode, since: now, granted, seq, wait_until, metadata, extra }
     }
 
-    /// Ends the leases at the head of a queue that are due but not removed yet, so that nobody
-    /// is turned away by the dead.
+    /// Ends the leases in a queue that are due but not removed yet, so that nobody is turned away
+    /// by the dead. There are none unless more was due than one entry may end.
     pub(crate) fn end_dead_ahead(&mut self, name: &LockName) {
-        for _ in 0..DUE_PER_ENTRY_MAX {
-            let Some(queue) = self.state.locks.get(name) else {
-                return;
-            };
-            let record = &self.state.keys[queue.first()];
-            let lease = record.lease;
-            let dead = record.contender().is_some() && !self.state.lease_is_live(lease);
-            if !dead || self.end_lease(lease, Ending::Expired).is_none() {
-                return;
-            }
+        if self.state.timers.next().is_none_or(|next| next > self.state.now) {
+            return;
+        }
+        let Some(queue) = self.state.locks.get(name) else { return };
+        let contends = |key: &&Key| self.state.keys[*key].contender().is_some();
+        let leases = queue.keys().filter(contends).map(|key| self.state.keys[key].lease);
+        let dead: Vec<LeaseId> = leases
+            .filter(|&lease| !self.state.lease_is_live(lease))
+            .take(DUE_PER_ENTRY_MAX as usize)
+            .collect();
+        for lease in dead {
+            self.end_lease(lease, Ending::Expired);
         }
     }
 
@@ -174,20 +198,16 @@ impl Step<'_> {
     /// Whoever repeats a request is where its answer must go from now on.
     pub(crate) fn reattach(&mut self, name: &LockName, lease: LeaseId, call: Option<CallId>) {
         let key = contender_key(name, lease);
-        let Some(record) = self.state.keys.get(&key) else {
+        let Some((_, contender)) = self.state.contender_record(&key) else { return };
+        if contender.call() == call {
             return;
-        };
-        let Some(contender) = record.contender().filter(|one| one.call() != call) else {
-            return;
-        };
-        let before = contender.clone();
-        self.unbind(&key, &before);
-        if let Some(call) = call {
-            self.state.calls.entry((call.node, call.boot)).or_default().insert(key.clone());
         }
-        let contender = self.state.keys.get_mut(&key).and_then(|record| record.contender_mut());
-        if let Some(contender) = contender {
-            contender.extra_mut().call = call;
+        let mut contender = contender.clone();
+        self.unbind(&key, &contender);
+        contender.extra_mut().call = call;
+        self.bind(&key, &contender);
+        if let Some(record) = self.state.keys.get_mut(&key) {
+            record.role = Role::Contender(contender);
         }
     }
 }

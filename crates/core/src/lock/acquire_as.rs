@@ -6,6 +6,7 @@
 use crate::command::{AcquireAs, Mode, Wait};
 use crate::ids::{ClientId, LeaseId, LockName, LogTime, Seq};
 use crate::lease::Ending;
+use crate::lock::acquire::Again;
 use crate::outcome::{Outcome, Reason};
 use crate::record::contender_key;
 use crate::step::Step;
@@ -15,7 +16,10 @@ impl Step<'_> {
         self.check_recovered()?;
         self.end_dead_ahead(&acquire.name);
         if let Some(lease) = self.owner_lease(&acquire.client, &acquire.name) {
-            return Ok(self.acquire_as_again(&acquire, lease, seq));
+            let key = contender_key(&acquire.name, lease);
+            let (ttl, wait, call) = (acquire.ttl, acquire.wait, acquire.terms.call);
+            let again = Again { name: &acquire.name, ttl, wait, call };
+            return self.enter_again(&again, &key, seq);
         }
         self.check_room(&acquire.name, Mode::Exclusive)?;
         if acquire.wait == Wait::Try
@@ -31,24 +35,6 @@ impl Step<'_> {
         self.settle();
         let answer = self.present_answer(&acquire.name, lease);
         Ok(answer.expect("the contender was just created"))
-    }
-
-    fn acquire_as_again(&mut self, acquire: &AcquireAs, lease: LeaseId, seq: Seq) -> Outcome {
-        let key = contender_key(&acquire.name, lease);
-        if self.state.keys.get(&key).is_some_and(|record| record.holds()) {
-            self.refresh_lease(lease, acquire.ttl);
-            return Outcome::Renewed(self.state.grant_of(
-                &key,
-                self.state.keys[&key].token(),
-                lease,
-            ));
-        }
-        if acquire.wait == Wait::Try {
-            return Outcome::Denied(self.state.denial_by_first(&acquire.name));
-        }
-        self.share_answer(&key, seq);
-        self.reattach(&acquire.name, lease, acquire.terms.call);
-        Outcome::Queued(self.state.place_of(&acquire.name, &key).into())
     }
 
     /// The lease that was made for this owner and lock, if it is alive. One that is due is

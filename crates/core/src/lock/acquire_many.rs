@@ -20,8 +20,12 @@ impl Step<'_> {
         let lease = acquire.lease.id;
         self.live_lease(acquire.lease)?;
         for (name, _) in &acquire.locks {
-            if self.state.keys.contains_key(&contender_key(name, lease)) {
-                return Err(Reason::AlreadyQueued(name.clone()));
+            match self.state.contender_of(name, lease) {
+                None => {}
+                Some((_, record)) if record.contender().is_none() => {
+                    return Err(Reason::PlaceTaken(name.clone()));
+                }
+                Some(_) => return Err(Reason::AlreadyQueued(name.clone())),
             }
         }
         for (name, mode) in &acquire.locks {

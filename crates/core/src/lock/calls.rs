@@ -7,13 +7,28 @@
 
 use crate::command::{CallsAnswered, NodeLost};
 use crate::event::Cause;
-use crate::ids::{Boot, Key, NodeId};
+use crate::ids::{Boot, CallId, Key, LogTime, NodeId};
 use crate::limits::ORPHAN_GRACE;
 use crate::outcome::Outcome;
+use crate::record::Contender;
 use crate::step::Step;
 use crate::timer::Timer;
 
 impl Step<'_> {
+    /// Notes the call that a contender must not outlive. The call may be lost already.
+    pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
+        let Some(CallId { node, boot }) = contender.call() else { return };
+        self.state.calls.entry((node, boot)).or_default().insert(key.clone());
+        let until = self.state.now.after(ORPHAN_GRACE);
+        if let Some((lost, at)) = self.state.lost_nodes.get_mut(&node)
+            && *lost >= boot
+            && *at == LogTime::NEVER
+        {
+            *at = until;
+            self.state.timers.arm(until, Timer::Orphans(node, *lost));
+        }
+    }
+
     pub(crate) fn calls_answered(&mut self, answered: &CallsAnswered) -> Outcome {
         for (key, token) in &answered.contenders {
             let Some((record, contender)) = self.state.contender_record(key) else {
@@ -45,8 +60,10 @@ impl Step<'_> {
         Outcome::Done
     }
 
+    /// Ends what nobody took up. The boot stays known as lost: a request of its own may still be
+    /// on its way through the log.
     pub(crate) fn end_orphans(&mut self, node: NodeId, boot: Boot) {
-        self.state.lost_nodes.remove(&node);
+        self.state.lost_nodes.insert(node, (boot, LogTime::NEVER));
         let gone = self.state.calls.range((node, Boot(0))..=(node, boot));
         let keys: alloc::vec::Vec<Key> = gone.flat_map(|(_, keys)| keys.iter().cloned()).collect();
         for key in keys {

@@ -5,7 +5,7 @@ use alloc::collections::btree_map::Entry;
 use crate::ids::{Key, LockName};
 use crate::lock::Queue;
 use crate::mutant::Mutant;
-use crate::record::{Contender, Record};
+use crate::record::Record;
 use crate::step::Step;
 use crate::timer::Timer;
 
@@ -29,12 +29,5 @@ impl Step<'_> {
             self.state.groups.entry(record.created).or_default().push(key.clone());
         }
         self.note_change(record.lease);
-    }
-
-    /// Notes the call that a contender must not outlive.
-    pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
-        if let Some(call) = contender.call() {
-            self.state.calls.entry((call.node, call.boot)).or_default().insert(key.clone());
-        }
     }
 }

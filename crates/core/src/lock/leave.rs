@@ -3,9 +3,9 @@
 use alloc::collections::btree_map::Entry;
 
 use crate::event::{Cause, Ended, EventKind};
-use crate::ids::{Key, LeaseId, LockName};
+use crate::ids::{Key, LeaseId, LockName, Seq};
 use crate::lock::{Delay, Queue};
-use crate::outcome::Outcome;
+use crate::outcome::{Grant, Outcome};
 use crate::record::{Answers, Contender, Record, Role, queue_form};
 use crate::step::Step;
 use crate::timer::Timer;
@@ -23,9 +23,13 @@ impl Step<'_> {
             self.note_change(lease);
             if contender.holds() {
                 self.delay_after_loss(&name, lease, contender, cause);
-            } else if cause != Cause::Incomplete {
-                // The first key of a group to go has named the cause already.
-                self.amend_answers(key, lease, contender.answers(), &Outcome::Ended(cause));
+            } else {
+                let mut answers = contender.answers();
+                if cause == Cause::Incomplete {
+                    // The first key of the group to go has named the cause of its acquire.
+                    answers.seq = Seq::NONE;
+                }
+                self.amend_answers(key, lease, answers, &Outcome::Ended(cause));
             }
             self.spend_sole_lease(lease);
         }
@@ -176,14 +180,24 @@ impl Step<'_> {
                 None => return,
             }
         };
-        if answers.shared {
-            for answer in &mut window.answers {
-                if matches!(&answer.outcome, Outcome::Queued(place) if place.key == *key) {
-                    answer.outcome = outcome.clone();
-                }
+        window.amend(answers.seq, outcome.clone());
+        if !answers.shared {
+            return;
+        }
+        // The others asked for this one lock, even if it was granted together with more.
+        let alone = match outcome {
+            Outcome::AcquiredMany(many) => Outcome::Acquired(Grant {
+                key: key.clone(),
+                lease: many.lease,
+                token: many.token,
+                remaining: many.remaining,
+            }),
+            other => other.clone(),
+        };
+        for answer in &mut window.answers {
+            if matches!(&answer.outcome, Outcome::Queued(place) if place.key == *key) {
+                answer.outcome = alone.clone();
             }
-        } else {
-            window.amend(answers.seq, outcome.clone());
         }
     }
 }

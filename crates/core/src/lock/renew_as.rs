@@ -1,7 +1,7 @@
 //! Renews what was acquired by owner name.
 
 use crate::command::RenewAs;
-use crate::outcome::{Denial, Outcome, Reason};
+use crate::outcome::{Denial, Outcome};
 use crate::record::contender_key;
 use crate::step::Step;
 
@@ -18,10 +18,9 @@ impl Step<'_> {
         if !self.state.keys.get(&key).is_some_and(|record| record.holds()) {
             return Outcome::Denied(Denial::NotOwner);
         }
-        if self.state.leases.get(&lease).is_some_and(|lease| lease.spent) {
-            return Outcome::Rejected(Reason::HeldTooLong);
+        if let Err(reason) = self.refresh_lease(lease, renew.ttl) {
+            return Outcome::Rejected(reason);
         }
-        self.refresh_lease(lease, renew.ttl);
         Outcome::Renewed(self.state.grant_of(&key, self.state.keys[&key].token(), lease))
     }
 }

@@ -169,12 +169,25 @@ impl Step<'_> {
         if let Some(hold_ends) = bounds.1 {
             self.state.timers.arm(hold_ends, Timer::HoldMax(key.clone()));
         }
+        self.end_delay(key);
         let now = self.state.now;
         let Some(lease) = self.state.leases.get_mut(&id) else { return };
         lease.changes += 1;
         if lease.sole_lock.is_some() && lease.deadline == LogTime::NEVER {
             lease.deadline = now.after(lease.ttl);
             self.state.timers.arm(lease.deadline, Timer::Lease(id));
+        }
+    }
+
+    /// A grant during a lock-delay can only be to the client that was lost. It is back, so there
+    /// is nothing left to wait for.
+    fn end_delay(&mut self, key: &Key) {
+        if self.state.delays.is_empty() {
+            return;
+        }
+        let Some((name, _)) = queue_form(key) else { return };
+        if let Some(delay) = self.state.delays.remove(&name) {
+            self.state.timers.disarm(delay.until, Timer::Delay(name));
         }
     }
 

@@ -104,7 +104,12 @@ impl State {
     fn waiting(&self, name: &LockName, waiter: Waiter) -> Waiting {
         let mut chain: Vec<Link> = Vec::new();
         let mut deadlock = false;
-        let mut next = Some((name.clone(), waiter.lease));
+        // A reservation that is first here is held up at another lock.
+        let start = match self.blocker(name, waiter.lease) {
+            Some(_) => Some(name.clone()),
+            None => self.waits_for(waiter.lease),
+        };
+        let mut next = start.map(|name| (name, waiter.lease));
         while let Some((name, lease)) = next.take().filter(|_| chain.len() < CHAIN_MAX) {
             let Some(link) = self.blocker(&name, lease) else {
                 break;
@@ -140,12 +145,14 @@ impl State {
         })
     }
 
-    /// The first lock that a lease waits for.
+    /// The first lock that a lease waits for and somebody else is ahead at: of several locks that
+    /// are wanted together, it may be first at some.
     fn waits_for(&self, lease: LeaseId) -> Option<LockName> {
         let keys = &self.leases.get(&lease)?.keys;
-        let waiting = keys.iter().find(|key| {
+        let waiting = keys.iter().filter(|key| {
             self.contender_record(key).is_some_and(|(_, contender)| !contender.holds())
-        })?;
-        queue_form(waiting).map(|(name, _)| name)
+        });
+        let mut names = waiting.filter_map(queue_form).map(|(name, _)| name);
+        names.find(|name| self.blocker(name, lease).is_some())
     }
 }

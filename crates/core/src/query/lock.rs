@@ -74,7 +74,7 @@ pub struct Waiter {
     pub create_revision: Revision,
     /// The key just ahead of it.
     pub predecessor: Key,
-    /// One is next.
+    /// One is next. Foreign keys ahead count too: they are in the way.
     pub position: u64,
     /// How it would share the lock.
     pub mode: Mode,
@@ -134,7 +134,7 @@ impl State {
                 Some(contender) => {
                     let mut waiter = self.waiter(key, record, contender);
                     waiter.predecessor = predecessor;
-                    waiter.position = view.waiters.len() as u64 + 1;
+                    waiter.position = (view.waiters.len() + view.foreign.len()) as u64 + 1;
                     view.waiters.push(waiter);
                 }
             }

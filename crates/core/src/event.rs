@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::ids::{ClientId, Key, LeaseId, LogTime, Revision, Token, Value};
+use crate::limits::EVENT_WEIGHT;
 
 /// A key as users see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +136,7 @@ impl Event {
         matches!(self.kind, EventKind::Put { .. } | EventKind::Deleted { .. })
     }
 
-    /// Roughly how much memory this takes, for the bound on the history.
+    /// Roughly how much memory this takes, for the bound on the history. The same in all builds.
     pub(crate) fn weight(&self) -> usize {
         let kept = match &self.kind {
             EventKind::Put { kv, prev } => {
@@ -144,6 +145,6 @@ impl Event {
             EventKind::Deleted { prev, .. } => prev.value.len(),
             _ => 0,
         };
-        size_of::<Event>() + self.key().len() + kept
+        EVENT_WEIGHT + self.key().len() + kept
     }
 }

@@ -61,6 +61,12 @@ pub const RECOVERY_MIN: Millis = Millis(60_000);
 pub const RESTORE_JUMP: u64 = 1 << 40;
 /// The level of behaviour that this build can apply.
 pub const FEATURE_LEVEL: u32 = 1;
+/// The level that every cluster begins at, whatever its builds can do: members of different
+/// builds must agree from the first entry on.
+pub const FEATURE_LEVEL_FIRST: u32 = 1;
+/// What an event counts for in the history, beside its key and values. A fixed number, because
+/// the true size may differ between builds, and all must forget the same events.
+pub const EVENT_WEIGHT: usize = 160;
 
 const _: () = assert!(TTL_MIN.0 < TTL_MAX.0);
 const _: () = assert!(RECOVERY_MIN.0 <= TTL_MAX.0);

@@ -9,7 +9,7 @@ use crate::command::{
 };
 use crate::ids::{ClientId, Key, LockName, Millis, Seq, Value};
 use crate::kv::check_repeats;
-use crate::limits::{FEATURE_LEVEL, Limits, TXN_DEPTH_MAX};
+use crate::limits::{Limits, TXN_DEPTH_MAX};
 use crate::outcome::Reason;
 use crate::range::KeyRange;
 
@@ -54,9 +54,6 @@ fn action(action: &Action, limits: &Limits) -> Check {
             client(&release.client, limits)
         }
         Action::SetLimits(new) if !new.are_sound() => Err(Reason::LimitsUnsound),
-        Action::RaiseFeatureLevel(level) if *level > FEATURE_LEVEL => {
-            Err(Reason::FeatureLevelInvalid(*level, FEATURE_LEVEL))
-        }
         Action::LeaseRevoke(_)
         | Action::Disconnect(_)
         | Action::Compact(_)

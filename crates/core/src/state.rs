@@ -85,7 +85,7 @@ impl State {
             incarnation: 0,
             last_epoch: 0,
             last_lease: 0,
-            feature_level: limits::FEATURE_LEVEL,
+            feature_level: limits::FEATURE_LEVEL_FIRST,
             limits: Limits::default(),
             recovering_until: LogTime(0),
             clients: BTreeMap::new(),

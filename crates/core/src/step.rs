@@ -12,6 +12,7 @@ use crate::command::{Action, Command};
 use crate::event::{Event, EventKind};
 use crate::ids::{LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
+use crate::limits::FEATURE_LEVEL;
 use crate::may;
 use crate::mutant::Mutant;
 use crate::once::{Recall, fingerprint};
@@ -106,7 +107,10 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// A level beyond this build's must stop the node, not be refused by it alone. Decoding has
+    /// seen to that; this is the last line.
     fn raise_feature_level(&mut self, level: u32) -> Result<Outcome, Reason> {
+        assert!(level <= FEATURE_LEVEL, "feature level {level} is not known to this build");
         if level < self.state.feature_level {
             return Err(Reason::FeatureLevelInvalid(level, self.state.feature_level));
         }

@@ -99,6 +99,7 @@ scripts! {
     number_reused_for_another_lease
     one_waiter_is_told
     owner_demo
+    owner_lease_avoids_foreign_key
     owner_door
     owner_door_waiting
     permit_prefix

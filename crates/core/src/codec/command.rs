@@ -17,7 +17,7 @@ use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, Millis, Namespace, NodeId,
     Revision, Seq, Token, Value,
 };
-use crate::limits::Limits;
+use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::range::{KeyRange, Order, RangeQuery, SortBy};
 
 /// The flag with which an author marks a command that an older build may pass over. What one
@@ -129,7 +129,13 @@ pub(super) fn take_command(from: &mut Reader<'_>) -> Result<Command, DecodeError
     let once: Option<Once> = Wire::take(from)?;
     let action = take_fields(tag, from)?;
     from.finish()?;
-    Ok(Command { actor, namespace, once, action })
+    match action {
+        // From here on the others behave in ways that this build does not know.
+        Action::RaiseFeatureLevel(level) if level > FEATURE_LEVEL => {
+            Err(DecodeError::UnknownFeatureLevel(level))
+        }
+        action => Ok(Command { actor, namespace, once, action }),
+    }
 }
 
 wire_struct!(Once { by: Caller, seq: Seq, ack_upto: Seq });

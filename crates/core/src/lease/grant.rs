@@ -72,7 +72,7 @@ impl Step<'_> {
     }
 
     /// The next free id, always positive: clients print it in hex.
-    fn choose_lease_id(&mut self) -> LeaseId {
+    pub(crate) fn choose_lease_id(&mut self) -> LeaseId {
         loop {
             self.state.last_lease = self.state.last_lease.checked_add(1).unwrap_or(1);
             let id = LeaseId(self.state.last_lease);

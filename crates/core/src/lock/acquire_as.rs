@@ -50,7 +50,12 @@ impl Step<'_> {
 
     /// A lease that does not run until its lock is granted.
     fn make_sole_lease(&mut self, acquire: &AcquireAs) -> Result<LeaseId, Reason> {
-        let id = self.make_lease(LeaseId::NONE, acquire.ttl, &acquire.client, None)?;
+        let mut id = self.choose_lease_id();
+        // A foreign key may stand where this lease's would.
+        while self.state.contender_of(&acquire.name, id).is_some() {
+            id = self.choose_lease_id();
+        }
+        self.make_lease(id, acquire.ttl, &acquire.client, None)?;
         let lease = self.state.leases.get_mut(&id).expect("the lease was just made");
         lease.deadline = LogTime::NEVER;
         lease.sole_lock = Some(acquire.name.clone());

@@ -40,6 +40,8 @@ pub enum Reason {
     LeaseEpochStale(Epoch, Epoch),
     /// A lease with this id is alive.
     LeaseExists(LeaseId),
+    /// The lease was made for one lock, by owner name, and serves no other.
+    LeaseForOneLock(LeaseId),
     /// As many leases are alive as may be.
     LeasesFull(u32),
     /// As many clients are known as may be.
@@ -136,6 +138,7 @@ impl Reason {
             Reason::LeaseNotFound(_) => "lease_not_found",
             Reason::LeaseEpochStale(..) => "lease_epoch_stale",
             Reason::LeaseExists(_) => "lease_exists",
+            Reason::LeaseForOneLock(_) => "lease_for_one_lock",
             Reason::LeasesFull(_) => "leases_full",
             Reason::ClientsFull(_) => "clients_full",
             Reason::TooManyRenewals(..) => "too_many_renewals",
@@ -210,6 +213,9 @@ impl fmt::Display for Reason {
                 write!(f, "the lease was granted anew: epoch {} is over, it is {}", sent.0, now.0)
             }
             Reason::LeaseExists(id) => write!(f, "lease {} is alive already", id.0),
+            Reason::LeaseForOneLock(id) => {
+                write!(f, "lease {} was made for one lock and serves no other", id.0)
+            }
             Reason::LeasesFull(max) => write!(f, "{max} leases are alive, no more are allowed"),
             Reason::ClientsFull(max) => write!(f, "{max} clients are known, no more are allowed"),
             Reason::TooManyRenewals(count, max) => {

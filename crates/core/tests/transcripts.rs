@@ -100,6 +100,7 @@ scripts! {
     one_waiter_is_told
     owner_demo
     owner_lease_avoids_foreign_key
+    owner_lease_serves_one_lock
     owner_door
     owner_door_waiting
     permit_prefix

@@ -178,6 +178,7 @@ wire_enum!(Reason {
     50 => LimitsUnsound,
     51 => FeatureLevelInvalid(asked: u32, present: u32),
     52 => InvalidCommand(text: String),
+    53 => LeaseForOneLock(lease: LeaseId),
 });
 
 #[cfg(test)]
@@ -356,6 +357,7 @@ mod tests {
             Reason::LimitsUnsound,
             Reason::FeatureLevelInvalid(7, 107),
             Reason::InvalidCommand("?".into()),
+            Reason::LeaseForOneLock(LeaseId(9)),
         ]);
     }
 }

@@ -13,6 +13,15 @@ impl Step<'_> {
         Ok(Outcome::LeaseRevoked(keys))
     }
 
+    /// A live lease that can stand in queues. One that was made for an owner and a lock cannot: it
+    /// ends with that lock, and its answers are kept with the owner.
+    pub(crate) fn contending_lease(&mut self, lease: LeaseRef) -> Result<(), Reason> {
+        match self.live_lease(lease)?.sole_lock {
+            Some(_) => Err(Reason::LeaseForOneLock(lease.id)),
+            None => Ok(()),
+        }
+    }
+
     /// The lease that is meant, if it is alive and still the same grant.
     pub(crate) fn live_lease(&mut self, lease: LeaseRef) -> Result<&mut Lease, Reason> {
         if !self.state.lease_is_live(lease.id) {

@@ -33,7 +33,7 @@ pub(crate) struct Again<'a> {
 impl Step<'_> {
     pub(crate) fn acquire(&mut self, acquire: Acquire, seq: Seq) -> Result<Outcome, Reason> {
         let lease = acquire.lease.id;
-        self.live_lease(acquire.lease)?;
+        self.contending_lease(acquire.lease)?;
         let key = contender_key(&acquire.name, lease);
         if self.take_free(&key, lease, acquire.name.len()) {
             let value = acquire.terms.value.clone();

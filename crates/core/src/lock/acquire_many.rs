@@ -18,7 +18,7 @@ impl Step<'_> {
         seq: Seq,
     ) -> Result<Outcome, Reason> {
         let lease = acquire.lease.id;
-        self.live_lease(acquire.lease)?;
+        self.contending_lease(acquire.lease)?;
         for (name, _) in &acquire.locks {
             match self.state.contender_of(name, lease) {
                 None => {}

@@ -297,11 +297,18 @@ impl Mode {
 pub enum Wait {
     /// Not at all: granted at once, or nothing is left behind.
     Try,
-    /// At most so long, in log time.
+    /// At most so long, in log time. No time at all is the same as [`Wait::Try`].
     AtMost(Millis),
     /// As long as the lease lives.
     #[default]
     WhileLeased,
+}
+
+impl Wait {
+    /// Whether there is no time to wait.
+    pub fn is_try(self) -> bool {
+        matches!(self, Wait::Try | Wait::AtMost(Millis::ZERO))
+    }
 }
 
 /// What an acquire may ask for beside the lock itself.

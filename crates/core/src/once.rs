@@ -168,7 +168,8 @@ impl Step<'_> {
                 for (name, _) in &acquire.locks {
                     self.reattach(name, acquire.lease.id, acquire.terms.call);
                 }
-                known
+                let first = acquire.locks.first().map(|(name, _)| name);
+                first.and_then(|name| self.present_place(name, acquire.lease.id)).unwrap_or(known)
             }
             _ => known,
         }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::command::{Action, Command};
 use crate::event::{Event, EventKind};
-use crate::ids::{LeaseId, LockName, Revision, Seq};
+use crate::ids::{Epoch, LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
 use crate::limits::FEATURE_LEVEL;
 use crate::may;
@@ -33,10 +33,13 @@ pub(crate) struct Step<'a> {
     raised: bool,
     /// The locks whose queues changed and are not empty.
     pub(crate) touched: Vec<LockName>,
-    /// Whether a key has left a queue that is not empty, so that somebody may hold it now.
+    /// Whether a queue has become empty.
+    pub(crate) emptied: bool,
+    /// Whether a key has left a queue that is not empty, or not any more, so that somebody may
+    /// hold its lock now.
     pub(crate) passed_on: bool,
-    /// Leases that were made for one lock which is gone.
-    pub(crate) spent_leases: Vec<LeaseId>,
+    /// Leases that were made for one lock which is gone. The id may be in use again already.
+    pub(crate) spent_leases: Vec<(LeaseId, Epoch)>,
 }
 
 impl<'a> Step<'a> {
@@ -47,6 +50,7 @@ impl<'a> Step<'a> {
             out,
             raised: false,
             touched: Vec::new(),
+            emptied: false,
             passed_on: false,
             spent_leases: Vec::new(),
         }
@@ -167,8 +171,10 @@ impl<'a> Step<'a> {
 
     /// Ends what ends with its lock, grants what can be granted, and lets the events out.
     fn finish(mut self) {
-        while let Some(lease) = self.spent_leases.pop() {
-            self.end_lease(lease, Ending::Revoked);
+        while let Some((id, epoch)) = self.spent_leases.pop() {
+            if self.state.leases.get(&id).is_some_and(|lease| lease.epoch == epoch) {
+                self.end_lease(id, Ending::Revoked);
+            }
         }
         self.settle();
         if self.passed_on {

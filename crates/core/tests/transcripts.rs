@@ -81,6 +81,7 @@ scripts! {
     heartbeat
     hold_budget
     hold_max
+    holders_behind_a_foreign_key
     last_seen_moves_on_expiry
     lease_heap
     lease_record
@@ -95,14 +96,16 @@ scripts! {
     many_locks_no_deadlock
     many_locks_refused
     many_place_taken
+    no_time_to_wait
     nobody_overtakes
     number_reused_for_another_lease
     one_waiter_is_told
     owner_demo
-    owner_lease_avoids_foreign_key
-    owner_lease_serves_one_lock
     owner_door
     owner_door_waiting
+    owner_lease_avoids_foreign_key
+    owner_lease_serves_one_lock
+    owner_lease_survives_other_keys
     permit_prefix
     position_counts_foreign
     redisson_3730_dead_waiters
@@ -110,10 +113,12 @@ scripts! {
     relations
     release_cases
     renewal_never_shortens
+    repeat_of_a_reservation
     repeats_same_answer
     repeats_window
     restore_from_backup
     restore_waiting_time
+    reused_id_is_not_spent
     shared_prefix
     snapshot_goes_on
     spent_lease_says_renewed

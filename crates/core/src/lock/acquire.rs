@@ -68,7 +68,7 @@ impl Step<'_> {
         }
         self.end_dead_ahead(&acquire.name);
         self.check_room(&acquire.name, acquire.mode)?;
-        if acquire.wait == Wait::Try
+        if acquire.wait.is_try()
             && let Some(denial) =
                 self.state.denial(&acquire.name, acquire.mode, &self.state.client_of(lease))
             && !self.state.mutant(Mutant::TryStays)
@@ -96,7 +96,7 @@ impl Step<'_> {
             self.refresh_lease(lease, again.ttl)?;
             return Ok(Outcome::Renewed(self.state.grant_of(key, token, lease)));
         }
-        if again.wait == Wait::Try {
+        if again.wait.is_try() {
             return Ok(Outcome::Denied(self.state.denial_by_first(again.name)));
         }
         self.share_answer(key, seq);
@@ -126,8 +126,8 @@ impl Step<'_> {
     ) -> Contender {
         let now = self.state.now;
         let wait_until = match wait {
-            Wait::AtMost(length) => now.after(length),
-            Wait::Try | Wait::WhileLeased => LogTime::NEVER,
+            Wait::AtMost(length) if !wait.is_try() => now.after(length),
+            Wait::Try | Wait::AtMost(_) | Wait::WhileLeased => LogTime::NEVER,
         };
         let extra = Extra {
             grouped,
@@ -195,6 +195,12 @@ impl Step<'_> {
         })
     }
 
+    /// Where a lease that waits for several locks stands in the queue of the first.
+    pub(crate) fn present_place(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
+        let (key, _) = self.state.contender_of(name, lease)?;
+        Some(Outcome::Reserved(self.state.place_of(name, key).into()))
+    }
+
     /// Whoever repeats a request is where its answer must go from now on.
     pub(crate) fn reattach(&mut self, name: &LockName, lease: LeaseId, call: Option<CallId>) {
         let key = contender_key(name, lease);
@@ -219,7 +225,9 @@ impl State {
         let (predecessor, position) = match self.locks.get(name) {
             Some(Queue::Many(many)) => {
                 let spot = record.spot();
-                (many.before(spot).cloned(), many.position(spot, POSITION_COUNTED_MAX))
+                let waits = |key: &Key| !self.keys[key].holds();
+                let position = many.position(spot, POSITION_COUNTED_MAX, waits);
+                (many.before(spot).cloned(), position)
             }
             _ => (None, 1),
         };

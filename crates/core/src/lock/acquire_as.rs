@@ -3,7 +3,7 @@
 //! The lock stands on a lease that the state makes for (owner, lock) and that ends with the
 //! lock. Weaker than a lease of one's own: whoever knows the owner's name can renew or release.
 
-use crate::command::{AcquireAs, Mode, Wait};
+use crate::command::{AcquireAs, Mode};
 use crate::ids::{ClientId, LeaseId, LockName, LogTime, Seq};
 use crate::lease::Ending;
 use crate::lock::acquire::Again;
@@ -22,7 +22,7 @@ impl Step<'_> {
             return self.enter_again(&again, &key, seq);
         }
         self.check_room(&acquire.name, Mode::Exclusive)?;
-        if acquire.wait == Wait::Try
+        if acquire.wait.is_try()
             && let Some(denial) = self.state.denial(&acquire.name, Mode::Exclusive, &acquire.client)
         {
             return Ok(Outcome::Denied(denial));
@@ -50,12 +50,16 @@ impl Step<'_> {
 
     /// A lease that does not run until its lock is granted.
     fn make_sole_lease(&mut self, acquire: &AcquireAs) -> Result<LeaseId, Reason> {
+        let last_lease = self.state.last_lease;
         let mut id = self.choose_lease_id();
         // A foreign key may stand where this lease's would.
         while self.state.contender_of(&acquire.name, id).is_some() {
             id = self.choose_lease_id();
         }
-        self.make_lease(id, acquire.ttl, &acquire.client, None)?;
+        if let Err(refused) = self.make_lease(id, acquire.ttl, &acquire.client, None) {
+            self.state.last_lease = last_lease;
+            return Err(refused);
+        }
         let lease = self.state.leases.get_mut(&id).expect("the lease was just made");
         lease.deadline = LogTime::NEVER;
         lease.sole_lock = Some(acquire.name.clone());

@@ -3,7 +3,7 @@
 //! Nothing is held while waiting, and every such acquisition joins all its queues at once, so
 //! two of them can never wait for each other.
 
-use crate::command::{AcquireMany, Wait};
+use crate::command::AcquireMany;
 use crate::event::Cause;
 use crate::ids::{Key, Seq};
 use crate::mutant::Mutant;
@@ -32,7 +32,7 @@ impl Step<'_> {
             self.end_dead_ahead(name);
             self.check_room(name, *mode)?;
         }
-        if acquire.wait == Wait::Try && !self.state.mutant(Mutant::TryStays) {
+        if acquire.wait.is_try() && !self.state.mutant(Mutant::TryStays) {
             let client = self.state.client_of(lease);
             for (name, mode) in &acquire.locks {
                 if let Some(denial) = self.state.denial(name, *mode, &client) {

@@ -15,6 +15,7 @@ impl Step<'_> {
         let first_waiting = match self.state.locks.entry(name.clone()) {
             Entry::Vacant(place) => {
                 place.insert(Queue::One(key.clone()));
+                self.passed_on |= self.emptied;
                 true
             }
             Entry::Occupied(mut place) => place.get_mut().join(key, record, &self.state.keys),

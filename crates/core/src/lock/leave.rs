@@ -31,7 +31,7 @@ impl Step<'_> {
                 }
                 self.amend_answers(key, lease, answers, &Outcome::Ended(cause));
             }
-            self.spend_sole_lease(lease);
+            self.spend_sole_lease(&name, lease);
         }
         Some(Ended { cause, held: record.holds(), holder: None })
     }
@@ -40,7 +40,10 @@ impl Step<'_> {
     pub(crate) fn leave_queue(&mut self, name: LockName, record: &Record) {
         let Entry::Occupied(mut place) = self.state.locks.entry(name) else { return };
         match place.get_mut() {
-            Queue::One(_) => drop(place.remove()),
+            Queue::One(_) => {
+                place.remove();
+                self.emptied = true;
+            }
             Queue::Many(many) => {
                 many.remove(record);
                 if let Some(sole) = many.sole().cloned() {
@@ -118,9 +121,10 @@ impl Step<'_> {
     }
 
     /// A lease that was made for one lock ends with it.
-    fn spend_sole_lease(&mut self, lease: LeaseId) {
-        if self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_some()) {
-            self.spent_leases.push(lease);
+    fn spend_sole_lease(&mut self, name: &LockName, id: LeaseId) {
+        let Some(lease) = self.state.leases.get(&id) else { return };
+        if lease.sole_lock.as_ref() == Some(name) {
+            self.spent_leases.push((id, lease.epoch));
         }
     }
 
@@ -156,8 +160,8 @@ impl Step<'_> {
         } else {
             self.amend_answers(key, lease, contender.answers(), &Outcome::Ended(Cause::Deleted));
         }
+        self.spend_sole_lease(&name, lease);
         self.touched.push(name);
-        self.spend_sole_lease(lease);
         self.end_group_of(&before);
     }
 

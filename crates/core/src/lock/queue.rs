@@ -32,6 +32,8 @@ pub(crate) struct Many {
     /// The first that does not hold. Kept, so that a release finds its successor among a hundred
     /// thousand shared holders without passing them all.
     frontier: Option<Spot>,
+    /// Somebody may hold behind the frontier: behind a holder that became foreign.
+    strays: bool,
     /// What the queue's permits are counted by, and how many keys ask for one.
     permits: Option<(u32, usize)>,
 }
@@ -99,6 +101,7 @@ impl Many {
         self.spots.insert(spot, key);
         if record.holds() {
             self.held += 1;
+            self.strays |= self.frontier.is_some_and(|frontier| frontier < spot);
         } else if self.frontier.is_none_or(|frontier| spot < frontier) {
             self.frontier = Some(spot);
         }
@@ -151,6 +154,7 @@ impl Many {
         let spot = record.spot();
         if record.holds() {
             self.held -= 1;
+            self.strays = true;
             self.frontier = Some(self.frontier.map_or(spot, |frontier| frontier.min(spot)));
         }
         self.forget_permit(record);
@@ -206,16 +210,16 @@ impl Many {
         self.spots.range(..spot).next_back().map(|(_, key)| key)
     }
 
-    /// How many wait up to and including `spot`, counted to `most` at the most.
-    pub(crate) fn position(&self, spot: Spot, most: usize) -> usize {
+    /// How many do not hold up to and including `spot`, counted to `most` at the most.
+    pub(crate) fn position(&self, spot: Spot, most: usize, waits: impl Fn(&Key) -> bool) -> usize {
         if self.spots.last_key_value().is_some_and(|(&last, _)| last == spot) {
             return self.spots.len() - self.held;
         }
-        match self.frontier {
-            Some(frontier) if frontier <= spot => {
-                self.spots.range(frontier..=spot).take(most).count()
-            }
-            _ => 0,
+        let Some(frontier) = self.frontier.filter(|&frontier| frontier <= spot) else { return 0 };
+        let behind = self.spots.range(frontier..=spot).take(most);
+        match self.strays {
+            true => behind.filter(|(_, key)| waits(key)).count(),
+            false => behind.count(),
         }
     }
 }

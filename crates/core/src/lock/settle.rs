@@ -107,6 +107,7 @@ impl Step<'_> {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
                 place.insert(Queue::One(key.clone()));
+                self.passed_on |= self.emptied;
                 true
             }
         }

@@ -12,6 +12,7 @@ pub use lock::{Holder, LockView, Waiter};
 
 use crate::event::Holding;
 use crate::ids::{ClientId, LeaseId, LockName};
+use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::state::State;
 
@@ -30,8 +31,15 @@ impl State {
 
     /// The first holder of a lock.
     pub(crate) fn first_holder(&self, name: &LockName) -> Option<Holding> {
-        let key = self.locks.get(name)?.first();
+        let queue = self.locks.get(name)?;
+        let held = match queue {
+            Queue::One(_) => 1,
+            Queue::Many(many) => many.held(),
+        };
+        // It is the first key, unless that is foreign or nobody holds.
+        let mut keys = queue.keys().take(if held == 0 { 0 } else { usize::MAX });
+        let key = keys.find(|key| self.keys[*key].holds())?;
         let record = &self.keys[key];
-        record.holds().then(|| record.holding(key, &self.client_of(record.lease)))
+        Some(record.holding(key, &self.client_of(record.lease)))
     }
 }

@@ -457,7 +457,10 @@ pub struct ReleaseAs {
     pub client: ClientId,
 }
 
-/// Tells that calls were answered, so that their contenders no longer depend on them.
+/// Tells that calls are being answered, so that their contenders no longer depend on them.
+///
+/// It must be in the log before the answer leaves: a client that was told of a grant which is
+/// then taken back as an orphan's would share the lock with its successor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallsAnswered {
     /// The calls' contenders: the key, and the revision that created it.

@@ -44,10 +44,14 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, event: Arc<Event>, limits: &Limits) {
+        let present = event.revision;
         self.bytes += event.weight();
         self.events.push_back(event);
-        while self.events.len() > limits.history_events_max as usize
-            || self.bytes > limits.history_bytes_max as usize
+        // The present revision is always kept, however large it is: whoever has just read at it
+        // may go on to watch from it.
+        while (self.events.len() > limits.history_events_max as usize
+            || self.bytes > limits.history_bytes_max as usize)
+            && self.events.front().is_some_and(|oldest| oldest.revision < present)
         {
             self.drop_oldest_revision();
         }

@@ -38,6 +38,8 @@ pub struct LogTime(pub u64);
 impl LogTime {
     /// A moment that never comes: the deadline of what has none.
     pub const NEVER: LogTime = LogTime(u64::MAX);
+    /// Stamps stay below this, so that adding a length to one never comes near [`Self::NEVER`].
+    pub const LIMIT: LogTime = LogTime(1 << 53);
 
     /// The moment `length` after this one.
     #[must_use]

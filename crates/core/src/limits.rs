@@ -34,6 +34,8 @@ pub const PERMITS_MAX: u32 = 1_000_000;
 pub const NAMES_PER_ACQUIRE_MAX: u32 = 128;
 /// Operations in each list of a transaction, as in etcd.
 pub const TXN_OPS_MAX: u32 = 128;
+/// Operations in a transaction and all those inside it: what one entry may have to do.
+pub const TXN_TREE_OPS_MAX: u32 = 2_048;
 /// Transactions inside transactions: deep enough for every client, shallow enough for the stack.
 pub const TXN_DEPTH_MAX: u32 = 8;
 /// Renewals in one command; a client with more leases sends a second command.

@@ -3,8 +3,8 @@
 //! Rules will live in the log and be evaluated here, at apply, with the rules of that very
 //! index: a check at the door could disagree between two replicas.
 
-use crate::command::Action;
-use crate::ids::Actor;
+use crate::command::{Action, Cancel, CancelTarget, Op, Txn};
+use crate::ids::{Actor, LockName};
 use crate::outcome::Reason;
 
 /// What an action does to a name.
@@ -21,13 +21,15 @@ fn may(_actor: &Actor, _verb: Verb, _name: &[u8]) -> bool {
     true
 }
 
-/// Refuses an action that its actor may not do.
+/// Refuses an action that its actor may not do. A range is asked about by its first key until
+/// rules know ranges.
 pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
     let (verb, name): (Verb, &[u8]) = match action {
         Action::ForceRelease(force) => (Verb::Operate, &force.name),
         Action::Compact(_)
         | Action::SetLimits(_)
         | Action::RaiseFeatureLevel(_)
+        | Action::CallsAnswered(_)
         | Action::NodeLost(_) => (Verb::Operate, b""),
         Action::Acquire(acquire) => (Verb::Use, &acquire.name),
         Action::Release(release) => (Verb::Use, &release.name),
@@ -38,10 +40,46 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         Action::Put(put) => (Verb::Use, &put.key),
         Action::DeleteRange(delete) => (Verb::Use, delete.range.start()),
         Action::AcquireMany(acquire) => {
-            let all = acquire.locks.iter().all(|(name, _)| may(actor, Verb::Use, name));
-            return if all { Ok(()) } else { Err(Reason::Forbidden) };
+            return check_all(actor, acquire.locks.iter().map(|(name, _)| name));
         }
-        _ => (Verb::Use, b""),
+        Action::ReleaseMany(release) => return check_all(actor, release.names.iter()),
+        Action::Txn(txn) => return check_txn(actor, txn),
+        Action::Cancel(Cancel { target: CancelTarget::Contender(name, _), .. }) => {
+            (Verb::Use, name)
+        }
+        Action::Cancel(_)
+        | Action::LeaseGrant(_)
+        | Action::LeaseRenew(_)
+        | Action::LeaseRevoke(_)
+        | Action::Disconnect(_)
+        | Action::Skipped(_) => (Verb::Use, b""),
     };
     if may(actor, verb, name) { Ok(()) } else { Err(Reason::Forbidden) }
+}
+
+fn check_all<'a>(
+    actor: &Actor,
+    mut names: impl Iterator<Item = &'a LockName>,
+) -> Result<(), Reason> {
+    let allowed = names.all(|name| may(actor, Verb::Use, name));
+    if allowed { Ok(()) } else { Err(Reason::Forbidden) }
+}
+
+/// Both branches are asked about: which one is taken must not tell what may not be known.
+fn check_txn(actor: &Actor, txn: &Txn) -> Result<(), Reason> {
+    for op in txn.success.iter().chain(&txn.failure) {
+        let name: &[u8] = match op {
+            Op::Put(put) => &put.key,
+            Op::DeleteRange(delete) => delete.range.start(),
+            Op::Range(query) => query.range.start(),
+            Op::Txn(inner) => {
+                check_txn(actor, inner)?;
+                continue;
+            }
+        };
+        if !may(actor, Verb::Use, name) {
+            return Err(Reason::Forbidden);
+        }
+    }
+    Ok(())
 }

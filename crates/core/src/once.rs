@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 
 use crate::command::{Action, Caller, CancelTarget, Once};
 use crate::event::Cause;
-use crate::ids::Seq;
+use crate::ids::{LeaseId, LockName, Seq};
 use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
 use crate::step::Step;
@@ -100,7 +100,18 @@ impl Step<'_> {
         if self.state.mutant(Mutant::RepeatActsAgain) {
             return Ok(Recall::Fresh);
         }
-        Ok(Recall::Known(self.refresh(action, known)))
+        Ok(Recall::Known(self.refresh(once, action, known)))
+    }
+
+    /// The kept answer to a request that would be refused today, because limits have changed
+    /// since it was done.
+    pub(crate) fn kept_answer(&self, once: &Once, action: &Action) -> Option<Outcome> {
+        let window = match &once.by {
+            Caller::Lease(id) => &self.state.leases.get(id)?.window,
+            Caller::Client(id) => &self.state.clients.get(id)?.window,
+        };
+        let answer = window.get(once.seq)?;
+        (answer.print == fingerprint(action)).then(|| answer.outcome.clone())
     }
 
     /// Keeps the answer to a request that was done.
@@ -137,7 +148,6 @@ impl Step<'_> {
                 let right = match action {
                     Action::LeaseGrant(grant) => grant.client == *id,
                     Action::AcquireAs(acquire) => acquire.client == *id,
-                    Action::RenewAs(renew) => renew.client == *id,
                     Action::ReleaseAs(release) => release.client == *id,
                     Action::LeaseRevoke(_) | Action::ForceRelease(_) => true,
                     _ => false,
@@ -150,28 +160,42 @@ impl Step<'_> {
         }
     }
 
-    /// A kept answer that says "waiting" is brought up to date; all others are final.
-    fn refresh(&mut self, action: &Action, known: Outcome) -> Outcome {
-        match (&known, action) {
-            (Outcome::Queued(_), Action::Acquire(acquire)) => {
+    /// Whoever repeats an acquire is where its answer goes from now on, also if it was granted
+    /// already. A kept answer that says "waiting" is brought up to date; all others are final.
+    fn refresh(&mut self, once: &Once, action: &Action, known: Outcome) -> Outcome {
+        match action {
+            Action::Acquire(acquire) => {
                 self.reattach(&acquire.name, acquire.lease.id, acquire.terms.call);
-                self.present_answer(&acquire.name, acquire.lease.id).unwrap_or(known)
+                self.refresh_place(&acquire.name, acquire.lease.id, known)
             }
-            (Outcome::Queued(_), Action::AcquireAs(acquire)) => {
+            Action::AcquireAs(acquire) => {
                 let Some(lease) = self.owner_lease(&acquire.client, &acquire.name) else {
-                    return known;
+                    // Looking for it may just have ended it, and with it the wait.
+                    return self.kept_answer(once, action).unwrap_or(known);
                 };
                 self.reattach(&acquire.name, lease, acquire.terms.call);
-                self.present_answer(&acquire.name, lease).unwrap_or(known)
+                self.refresh_place(&acquire.name, lease, known)
             }
-            (Outcome::Reserved(_), Action::AcquireMany(acquire)) => {
+            Action::AcquireMany(acquire) => {
                 for (name, _) in &acquire.locks {
                     self.reattach(name, acquire.lease.id, acquire.terms.call);
                 }
                 let first = acquire.locks.first().map(|(name, _)| name);
-                first.and_then(|name| self.present_place(name, acquire.lease.id)).unwrap_or(known)
+                match (&known, first) {
+                    (Outcome::Reserved(_), Some(name)) => {
+                        self.present_place(name, acquire.lease.id).unwrap_or(known)
+                    }
+                    _ => known,
+                }
             }
             _ => known,
+        }
+    }
+
+    fn refresh_place(&self, name: &LockName, lease: LeaseId, known: Outcome) -> Outcome {
+        match known {
+            Outcome::Queued(_) => self.present_answer(name, lease).unwrap_or(known),
+            known => known,
         }
     }
 }
@@ -210,7 +234,6 @@ pub(crate) fn fingerprint(action: &Action) -> u32 {
         }
         Action::ForceRelease(force) => (9, &force.name, force.token.0),
         Action::AcquireAs(acquire) => (10, &acquire.name, 0),
-        Action::RenewAs(renew) => (11, &renew.name, 0),
         Action::ReleaseAs(release) => (12, &release.name, 0),
         _ => (13, b"", 0),
     };

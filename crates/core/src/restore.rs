@@ -23,8 +23,10 @@ impl State {
         if self.revision.0.saturating_add(2 * RESTORE_JUMP) >= Revision::LIMIT.0 {
             return Err(Reason::RevisionFuture(self.revision));
         }
-        let longest = self.leases.values().map(|lease| lease.ttl).max().unwrap_or_default();
-        let wait = grant_after.unwrap_or(longest.max(RECOVERY_MIN));
+        let left = self.leases.values().map(|lease| lease.longest(self.now));
+        let longest = left.max().unwrap_or_default().max(RECOVERY_MIN);
+        // An earlier restore that is not over yet has holders of its own to wait for.
+        let wait = grant_after.unwrap_or(longest.max(self.recovering_until.since(self.now)));
         self.drop_leases();
         self.clients.clear();
         self.delays.clear();

@@ -4,12 +4,12 @@
 //! so a bad request leaves no trace, not even in the caller's window of answers.
 
 use crate::command::{
-    Acquire, AcquireAs, AcquireMany, Action, Command, DeleteRange, ForceRelease, LeaseGrant, Mode,
-    Op, Put, Terms, Txn, Wait,
+    Acquire, AcquireAs, AcquireMany, Action, Caller, Command, DeleteRange, ForceRelease,
+    LeaseGrant, Mode, Op, Put, Terms, Txn, Wait,
 };
 use crate::ids::{ClientId, Key, LockName, Millis, Seq, Value};
 use crate::kv::check_repeats;
-use crate::limits::{Limits, TXN_DEPTH_MAX};
+use crate::limits::{Limits, TXN_DEPTH_MAX, TXN_TREE_OPS_MAX};
 use crate::outcome::Reason;
 use crate::range::KeyRange;
 
@@ -19,8 +19,13 @@ pub(crate) fn check(command: &Command, limits: &Limits) -> Check {
     if !command.namespace.is_empty() && command.namespace.as_str() != "default" {
         return Err(Reason::NamespaceUnknown);
     }
-    if command.once.as_ref().is_some_and(|once| once.seq == Seq::NONE) {
-        return Err(Reason::SeqZero);
+    if let Some(once) = &command.once {
+        if once.seq == Seq::NONE {
+            return Err(Reason::SeqZero);
+        }
+        if let Caller::Client(id) = &once.by {
+            client(id, limits)?;
+        }
     }
     action(&command.action, limits)
 }
@@ -34,7 +39,8 @@ fn action(action: &Action, limits: &Limits) -> Check {
         Action::Put(one) => put(one, limits),
         Action::DeleteRange(delete) => delete_range(delete, limits),
         Action::Txn(one) => {
-            txn(one, limits, 1)?;
+            let mut left = TXN_TREE_OPS_MAX;
+            txn(one, limits, 1, &mut left)?;
             check_repeats(one)
         }
         Action::Acquire(one) => acquire(one, limits),
@@ -221,7 +227,8 @@ fn delete_range(delete: &DeleteRange, limits: &Limits) -> Check {
     key_range(&delete.range, limits)
 }
 
-fn txn(one: &Txn, limits: &Limits, depth: u32) -> Check {
+/// `left` counts the operations of the whole tree.
+fn txn(one: &Txn, limits: &Limits, depth: u32, left: &mut u32) -> Check {
     if depth > TXN_DEPTH_MAX {
         return Err(Reason::TxnTooDeep(TXN_DEPTH_MAX));
     }
@@ -232,11 +239,16 @@ fn txn(one: &Txn, limits: &Limits, depth: u32) -> Check {
         key_range(&compare.range, limits)?;
     }
     for op in one.success.iter().chain(&one.failure) {
+        if *left == 0 {
+            let max = TXN_TREE_OPS_MAX;
+            return Err(Reason::TooManyOps(u64::from(max) + 1, max));
+        }
+        *left -= 1;
         match op {
             Op::Put(one) => put(one, limits)?,
             Op::DeleteRange(delete) => delete_range(delete, limits)?,
             Op::Range(query) => key_range(&query.range, limits)?,
-            Op::Txn(inner) => txn(inner, limits, depth + 1)?,
+            Op::Txn(inner) => txn(inner, limits, depth + 1, left)?,
         }
     }
     Ok(())

@@ -65,6 +65,9 @@ pub struct State {
     pub(crate) calls: BTreeMap<(NodeId, Boot), BTreeSet<Key>>,
     pub(crate) timers: Timers,
 
+    /// How many leases the commands of the present entry may still end because they are due.
+    pub(crate) dead_left: u32,
+
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
 }
@@ -100,6 +103,7 @@ impl State {
             groups: BTreeMap::new(),
             calls: BTreeMap::new(),
             timers: Timers::default(),
+            dead_left: 0,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -110,10 +114,12 @@ impl State {
     /// Total: every entry that can be decoded has a defined effect, and refusals are answers.
     pub fn apply(&mut self, entry: Entry) -> Effects {
         let mut effects = Effects::default();
+        assert!(entry.at < LogTime::LIMIT, "a stamp beyond all time");
         self.now = self.now.max(entry.at);
         if self.mutant(Mutant::TimeRunsBack) {
             self.now = entry.at;
         }
+        self.dead_left = self.limits.due_per_entry_max;
         self.end_what_is_due(&mut effects.events);
         effects.replies.reserve(entry.commands.len());
         for command in entry.commands {

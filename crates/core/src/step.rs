@@ -64,7 +64,10 @@ impl<'a> Step<'a> {
     }
 
     fn try_run(&mut self, command: Command) -> Result<Outcome, Reason> {
-        shape::check(&command, &self.state.limits)?;
+        if let Err(reason) = shape::check(&command, &self.state.limits) {
+            let kept = command.once.as_ref().map(|once| self.kept_answer(once, &command.action));
+            return kept.flatten().ok_or(reason);
+        }
         may::check(&command.actor, &command.action)?;
         let Some(once) = command.once else {
             return self.act(command.action, Seq::NONE);

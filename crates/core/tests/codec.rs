@@ -58,8 +58,10 @@ fn every_action_returns() {
     }
     let entry = rich_entry();
     assert_eq!(decode_entry(&encoded(&entry)), Ok(entry));
-    let stamp = Entry { at: LogTime::NEVER, commands: Vec::new() };
+    let stamp = Entry { at: LogTime(LogTime::LIMIT.0 - 1), commands: Vec::new() };
     assert_eq!(decode_entry(&encoded(&stamp)), Ok(stamp));
+    let never = encoded(&Entry { at: LogTime::NEVER, commands: Vec::new() });
+    assert!(matches!(decode_entry(&never), Err(DecodeError::Malformed(_))));
 }
 
 #[test]

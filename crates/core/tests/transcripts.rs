@@ -74,11 +74,13 @@ scripts! {
     force_now
     force_pending
     force_refused
+    forced_release_bounds_renewals
     grant_remaining_time
     group_answer_ended
     group_answer_not_completed
     hazelcast_15405_crashed_holder
     heartbeat
+    history_keeps_the_present_revision
     hold_budget
     hold_max
     holders_behind_a_foreign_key
@@ -87,6 +89,7 @@ scripts! {
     lease_record
     lease_states
     lock_delay
+    lock_delays_of_two_clients
     lock_record
     lock_states
     lock_table_order
@@ -96,10 +99,12 @@ scripts! {
     many_locks_no_deadlock
     many_locks_refused
     many_place_taken
+    most_patient_request_decides
     no_time_to_wait
     nobody_overtakes
     number_reused_for_another_lease
     one_waiter_is_told
+    overdue_wait_is_not_joined
     owner_demo
     owner_door
     owner_door_waiting
@@ -108,17 +113,22 @@ scripts! {
     owner_lease_survives_other_keys
     permit_prefix
     position_counts_foreign
+    reattached_grant_is_kept
     redisson_3730_dead_waiters
     reentry
     relations
     release_cases
+    released_lock_is_forgiven
+    renewal_by_owner_is_not_repeated
     renewal_never_shortens
+    repeat_after_lower_limits
     repeat_of_a_reservation
     repeats_same_answer
     repeats_window
     restore_from_backup
     restore_waiting_time
     reused_id_is_not_spent
+    second_restore_waits_for_the_first
     shared_prefix
     snapshot_goes_on
     spent_lease_says_renewed
@@ -127,6 +137,7 @@ scripts! {
     try_leaves_nothing
     vault_2526_key_without_lease
     wait_queue_entry
+    waiting_owner_lease_does_not_run
     watch_history_ring
     watch_order_in_one_revision
     watch_replay

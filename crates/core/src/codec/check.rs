@@ -5,7 +5,7 @@
 //! would merely be strange is let through, because a node that cannot read its own snapshot
 //! cannot serve at all.
 
-use crate::ids::{ClientId, Epoch, Key, LeaseId, Revision};
+use crate::ids::{ClientId, Epoch, Key, LeaseId, LogTime, Revision};
 use crate::lease::Lease;
 use crate::record::{Record, Role, queue_form};
 use crate::state::State;
@@ -16,6 +16,8 @@ type Check = Result<(), &'static str>;
 pub(super) fn check(state: &State) -> Check {
     let numbered = Revision::FIRST <= state.revision && state.revision < Revision::LIMIT;
     ensure(numbered, "an impossible revision")?;
+    ensure(state.now < LogTime::LIMIT, "a log time beyond all time")?;
+    ensure(state.last_lease >= 0, "a lease id that cannot have been chosen")?;
     ensure(state.feature_level > 0, "an impossible feature level")?;
     ensure(state.limits.are_sound(), "limits that contradict each other")?;
     ensure(!state.clients.contains_key(&ClientId::default()), "a client without a name")?;
@@ -31,7 +33,12 @@ pub(super) fn check(state: &State) -> Check {
 fn check_lease(state: &State, id: LeaseId, lease: &Lease) -> Check {
     ensure(id > LeaseId::NONE, "a lease id that is not positive")?;
     let epoch = Epoch::ANY < lease.epoch && lease.epoch <= Epoch(state.last_epoch);
-    ensure(epoch, "a lease epoch that was not given out")
+    ensure(epoch, "a lease epoch that was not given out")?;
+    // It ends with its lock, so while it lives its lock has its contender.
+    let stands = lease.sole_lock.as_ref().is_none_or(|name| {
+        state.key_in_queue(name, id).is_some_and(|(_, record)| record.contender().is_some())
+    });
+    ensure(stands, "a lease made for a lock that it does not stand for")
 }
 
 fn check_record(state: &State, key: &Key, record: &Record) -> Check {
@@ -77,7 +84,7 @@ mod tests {
     use super::*;
     use crate::codec::DecodeError;
     use crate::command::{Acquire, Action, Command, Entry, LeaseGrant, Mode, Put};
-    use crate::ids::{LockName, LogTime, Millis, Seq, Token};
+    use crate::ids::{LockName, Millis, Seq, Token};
     use crate::lock::Floor;
     use crate::once::Answer;
     use crate::outcome::Outcome;

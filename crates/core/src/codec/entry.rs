@@ -37,6 +37,13 @@ fn put_head(at: LogTime, count: usize, to: &mut Writer<'_>) {
     to.count(count);
 }
 
+/// The stamp of an entry, without reading its commands: a new leader looks at the log's last one.
+pub fn peek_stamp(bytes: &[u8]) -> Option<LogTime> {
+    let mut from = Reader::new(bytes);
+    let version = from.u8().ok()?;
+    if version == VERSION { LogTime::take(&mut from).ok() } else { None }
+}
+
 /// Reads an entry. The bytes must hold it and nothing else.
 ///
 /// # Errors
@@ -49,6 +56,9 @@ pub fn decode_entry(bytes: &[u8]) -> Result<Entry, DecodeError> {
         return Err(DecodeError::UnknownVersion(version));
     }
     let at = LogTime::take(&mut from)?;
+    if at >= LogTime::LIMIT {
+        return Err(from.malformed("a stamp beyond all time").into());
+    }
     let count = from.count()?;
     let mut commands = Vec::with_capacity(from.room(count, size_of::<Command>()));
     for _ in 0..count {

@@ -22,7 +22,7 @@ mod wire;
 mod writer;
 
 pub use command::{decode_command, encode_command};
-pub use entry::{decode_entry, encode_entry, encode_entry_from};
+pub use entry::{decode_entry, encode_entry, encode_entry_from, peek_stamp};
 pub use error::{DecodeError, Malformed};
 
 use crate::limits::TXN_DEPTH_MAX;

@@ -27,6 +27,10 @@ impl Step<'_> {
 
     /// Does a put that was checked.
     pub(crate) fn put_checked(&mut self, put: Put) -> Option<Box<KeyValue>> {
+        // The key may have gone since it was checked, with another key of the same transaction.
+        if (put.ignore_value || put.ignore_lease) && !self.state.keys.contains_key(&put.key) {
+            return None;
+        }
         let (mut value, mut lease): (Value, LeaseId) = (put.value, put.lease);
         if let Some(record) = self.state.keys.get(&put.key) {
             if put.ignore_value {

@@ -36,7 +36,9 @@ impl Step<'_> {
             (None, _) => Role::Plain,
             (Some(_), Some(contender)) => Role::Contender(contender),
             (Some((name, own)), None)
-                if *own == lease && !self.joined_in_this_step(name, created) =>
+                if *own == lease
+                    && !self.joined_in_this_step(name, created)
+                    && self.serves_others(lease) =>
             {
                 Role::Contender(self.plain_contender())
             }
@@ -60,6 +62,11 @@ impl Step<'_> {
         self.attach(&key, record.lease);
         self.emit(EventKind::Put { kv: record.key_value(&key), prev: None });
         self.state.keys.insert(key, record);
+    }
+
+    /// A lease that was made for an owner and a lock stands in no other queue.
+    fn serves_others(&self, lease: LeaseId) -> bool {
+        self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_none())
     }
 
     /// What an etcd client's transaction makes: exclusive, waiting as long as its lease lives.

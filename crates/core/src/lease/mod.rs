@@ -51,6 +51,11 @@ impl Lease {
         self.deadline > now && self.revoke_at.is_none_or(|at| at > now)
     }
 
+    /// The longest time for which its client may believe in it, whatever was renewed since.
+    pub(crate) fn longest(&self, now: LogTime) -> Millis {
+        self.ttl.max(self.granted_ttl).max(self.remaining(now))
+    }
+
     pub(crate) fn remaining(&self, now: LogTime) -> Millis {
         if self.deadline == LogTime::NEVER { self.ttl } else { self.deadline.since(now) }
     }

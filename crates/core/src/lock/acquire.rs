@@ -16,6 +16,7 @@ use crate::record::{
 };
 use crate::state::State;
 use crate::step::Step;
+use crate::timer::Timer;
 
 /// How far a place is counted when it is asked for again. Counting is linear, and nobody is
 /// helped by an exact number that large.
@@ -51,6 +52,7 @@ impl Step<'_> {
         seq: Seq,
     ) -> Result<Outcome, Reason> {
         let lease = acquire.lease.id;
+        self.end_overdue_wait(&key);
         if let Some(record) = self.state.keys.get(&key) {
             let mode = record.contender().map(|contender| contender.mode);
             match mode {
@@ -94,14 +96,51 @@ impl Step<'_> {
         let (lease, token) = (record.lease, record.token());
         if record.holds() {
             self.refresh_lease(lease, again.ttl)?;
+            self.reattach(again.name, lease, again.call);
             return Ok(Outcome::Renewed(self.state.grant_of(key, token, lease)));
         }
         if again.wait.is_try() {
             return Ok(Outcome::Denied(self.state.denial_by_first(again.name)));
         }
         self.share_answer(key, seq);
-        self.reattach(again.name, lease, again.call);
+        self.wait_longer(key, self.wait_until(again.wait));
+        // An owner's place without a call would have nobody to end it.
+        let sole = self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_some());
+        if again.call.is_some() || !sole {
+            self.reattach(again.name, lease, again.call);
+        }
         Ok(Outcome::Queued(self.state.place_of(again.name, key).into()))
+    }
+
+    /// A wait that is over, but whose place is not removed yet, cannot be joined: nobody would be
+    /// granted because of it. Says whether there was one.
+    pub(crate) fn end_overdue_wait(&mut self, key: &Key) -> bool {
+        let contender = self.state.contender_record(key).map(|(_, contender)| contender);
+        let overdue = contender.is_some_and(|one| !one.holds() && one.wait_until <= self.state.now);
+        if overdue && !self.state.mutant(Mutant::WaitNeverEnds) {
+            self.remove_with_group(key, Cause::TimedOut);
+        }
+        overdue
+    }
+
+    /// A place is kept for the most patient of those who wait on it. Whoever waits less is told
+    /// so by the member that serves it.
+    fn wait_longer(&mut self, key: &Key, until: LogTime) {
+        let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
+        let Some(contender) = contender.filter(|contender| contender.wait_until < until) else {
+            return;
+        };
+        self.state.timers.disarm(contender.wait_until, Timer::Wait(key.clone()));
+        contender.wait_until = until;
+        self.state.timers.arm(until, Timer::Wait(key.clone()));
+    }
+
+    /// Until when a wait that begins now lasts.
+    fn wait_until(&self, wait: Wait) -> LogTime {
+        match wait {
+            Wait::AtMost(length) if !wait.is_try() => self.state.now.after(length),
+            Wait::Try | Wait::AtMost(_) | Wait::WhileLeased => LogTime::NEVER,
+        }
     }
 
     /// A second acquire waits on the same place: the grant completes both answers.
@@ -125,10 +164,7 @@ impl Step<'_> {
         grouped: bool,
     ) -> Contender {
         let now = self.state.now;
-        let wait_until = match wait {
-            Wait::AtMost(length) if !wait.is_try() => now.after(length),
-            Wait::Try | Wait::AtMost(_) | Wait::WhileLeased => LogTime::NEVER,
-        };
+        let wait_until = self.wait_until(wait);
         let extra = Extra {
             grouped,
             shared_answer: false,
@@ -144,18 +180,25 @@ impl Step<'_> {
     }
 
     /// Ends the leases in a queue that are due but not removed yet, so that nobody is turned away
-    /// by the dead. There are none unless more was due than one entry may end.
+    /// by the dead. There are none unless more was due than one entry may end; and as many again
+    /// may end this way. Behind somebody alive who waits, it would help nobody.
     pub(crate) fn end_dead_ahead(&mut self, name: &LockName) {
         if self.state.timers.next().is_none_or(|next| next > self.state.now) {
             return;
         }
         let Some(queue) = self.state.locks.get(name) else { return };
-        let contends = |key: &&Key| self.state.keys[*key].contender().is_some();
-        let leases = queue.keys().filter(contends).map(|key| self.state.keys[key].lease);
-        let dead: Vec<LeaseId> = leases
-            .filter(|&lease| !self.state.lease_is_live(lease))
-            .take(DUE_PER_ENTRY_MAX as usize)
-            .collect();
+        let mut dead = Vec::new();
+        for key in queue.keys().take(DUE_PER_ENTRY_MAX as usize) {
+            let record = &self.state.keys[key];
+            let live = self.state.lease_is_live(record.lease);
+            if record.contender().is_some() && !live {
+                dead.push(record.lease);
+            } else if !record.holds() {
+                break;
+            }
+        }
+        dead.truncate(self.state.dead_left as usize);
+        self.state.dead_left -= u32::try_from(dead.len()).unwrap_or(u32::MAX);
         for lease in dead {
             self.end_lease(lease, Ending::Expired);
         }
@@ -188,7 +231,7 @@ impl Step<'_> {
 
     /// What an acquire is to be told as things stand now.
     pub(crate) fn present_answer(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
-        let (key, record) = self.state.contender_of(name, lease)?;
+        let (key, record) = self.state.key_in_queue(name, lease)?;
         Some(match record.holds() {
             true => Outcome::Acquired(self.state.grant_of(key, record.token(), lease)),
             false => Outcome::Queued(self.state.place_of(name, key).into()),
@@ -197,7 +240,7 @@ impl Step<'_> {
 
     /// Where a lease that waits for several locks stands in the queue of the first.
     pub(crate) fn present_place(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
-        let (key, _) = self.state.contender_of(name, lease)?;
+        let (key, _) = self.state.key_in_queue(name, lease)?;
         Some(Outcome::Reserved(self.state.place_of(name, key).into()))
     }
 
@@ -258,7 +301,7 @@ impl State {
     }
 
     /// The key with which `lease` stands in the queue of `name`, if it does.
-    pub(crate) fn contender_of(&self, name: &LockName, lease: LeaseId) -> Option<(&Key, &Record)> {
+    pub(crate) fn key_in_queue(&self, name: &LockName, lease: LeaseId) -> Option<(&Key, &Record)> {
         with_contender_key(name, lease, |key| self.keys.get_key_value(key))
             .map(|(key, record)| (key, &**record))
     }

@@ -37,11 +37,12 @@ impl Step<'_> {
         Ok(answer.expect("the contender was just created"))
     }
 
-    /// The lease that was made for this owner and lock, if it is alive. One that is due is
-    /// ended: to its owner it is as gone as to everyone else.
+    /// The lease that was made for this owner and lock, if it is alive. One that is due is ended,
+    /// and so is one whose wait is over: to its owner it is as gone as to everyone else.
     pub(crate) fn owner_lease(&mut self, client: &ClientId, name: &LockName) -> Option<LeaseId> {
         let lease = *self.state.owners.get(&(client.clone(), name.clone()))?;
-        if self.state.lease_is_live(lease) {
+        let overdue = self.end_overdue_wait(&contender_key(name, lease));
+        if self.state.lease_is_live(lease) && !overdue {
             return Some(lease);
         }
         self.end_lease(lease, Ending::Expired);
@@ -53,7 +54,7 @@ impl Step<'_> {
         let last_lease = self.state.last_lease;
         let mut id = self.choose_lease_id();
         // A foreign key may stand where this lease's would.
-        while self.state.contender_of(&acquire.name, id).is_some() {
+        while self.state.key_in_queue(&acquire.name, id).is_some() {
             id = self.choose_lease_id();
         }
         if let Err(refused) = self.make_lease(id, acquire.ttl, &acquire.client, None) {

@@ -20,7 +20,7 @@ impl Step<'_> {
         let lease = acquire.lease.id;
         self.contending_lease(acquire.lease)?;
         for (name, _) in &acquire.locks {
-            match self.state.contender_of(name, lease) {
+            match self.state.key_in_queue(name, lease) {
                 None => {}
                 Some((_, record)) if record.contender().is_none() => {
                     return Err(Reason::PlaceTaken(name.clone()));

@@ -11,6 +11,7 @@ use crate::ids::{Boot, CallId, Key, LogTime, NodeId};
 use crate::limits::ORPHAN_GRACE;
 use crate::outcome::Outcome;
 use crate::record::Contender;
+use crate::state::State;
 use crate::step::Step;
 use crate::timer::Timer;
 
@@ -60,14 +61,20 @@ impl Step<'_> {
         Outcome::Done
     }
 
-    /// Ends what nobody took up. The boot stays known as lost: a request of its own may still be
-    /// on its way through the log.
+    /// Ends one contender that nobody took up, and comes back for the next: a lost member may have
+    /// had more calls than one entry may end. The boot stays known as lost afterwards, because a
+    /// request of its own may still be on its way through the log.
     pub(crate) fn end_orphans(&mut self, node: NodeId, boot: Boot) {
-        self.state.lost_nodes.insert(node, (boot, LogTime::NEVER));
-        let gone = self.state.calls.range((node, Boot(0))..=(node, boot));
-        let keys: alloc::vec::Vec<Key> = gone.flat_map(|(_, keys)| keys.iter().cloned()).collect();
-        for key in keys {
+        let gone = |state: &State| {
+            let mut calls = state.calls.range((node, Boot(0))..=(node, boot));
+            calls.next().and_then(|(_, keys)| keys.first().cloned())
+        };
+        if let Some(key) = gone(self.state) {
             self.remove_with_group(&key, Cause::Orphaned);
         }
+        let now = self.state.now;
+        let next = if gone(self.state).is_some() { now } else { LogTime::NEVER };
+        self.state.lost_nodes.insert(node, (boot, next));
+        self.state.timers.arm(next, Timer::Orphans(node, boot));
     }
 }

@@ -18,7 +18,10 @@ impl Step<'_> {
     pub(crate) fn cancel(&mut self, cancel: &Cancel) -> Result<Outcome, Reason> {
         self.live_lease(cancel.lease)?;
         match &cancel.target {
-            CancelTarget::Seq(seq) => self.cancel_seq(cancel.lease.id, *seq),
+            CancelTarget::Seq(seq) => {
+                self.contending_lease(cancel.lease)?;
+                self.cancel_seq(cancel.lease.id, *seq)
+            }
             CancelTarget::Contender(name, token) => {
                 let key = contender_key(name, cancel.lease.id);
                 Ok(self.cancel_contender(&key, *token))

@@ -3,7 +3,7 @@
 use alloc::collections::btree_map::Entry;
 
 use crate::event::{Cause, Ended, EventKind};
-use crate::ids::{Key, LeaseId, LockName, Seq};
+use crate::ids::{ClientId, Key, LeaseId, LockName, Seq};
 use crate::lock::{Delay, Queue};
 use crate::outcome::{Grant, Outcome};
 use crate::record::{Answers, Contender, Record, Role, queue_form};
@@ -23,6 +23,7 @@ impl Step<'_> {
             self.note_change(lease);
             if contender.holds() {
                 self.delay_after_loss(&name, lease, contender, cause);
+                self.forgive(lease);
             } else {
                 let mut answers = contender.answers();
                 if cause == Cause::Incomplete {
@@ -109,15 +110,32 @@ impl Step<'_> {
             return;
         }
         let client = self.state.client_of(lease);
-        // Among several holders the longest delay counts.
+        let mut delay = Delay { until, client };
         if let Some(before) = self.state.delays.get(name) {
-            if before.until >= until {
-                return;
-            }
             self.state.timers.disarm(before.until, Timer::Delay(name.clone()));
+            delay.until = delay.until.max(before.until);
+            // The delay of one client does not protect against the other: nobody is exempt.
+            if before.client != delay.client {
+                delay.client = ClientId::default();
+            }
         }
-        self.state.delays.insert(name.clone(), Delay { until, client });
-        self.state.timers.arm(until, Timer::Delay(name.clone()));
+        self.state.timers.arm(delay.until, Timer::Delay(name.clone()));
+        self.state.delays.insert(name.clone(), delay);
+    }
+
+    /// A lease runs out only while a lock is held for too long.
+    fn forgive(&mut self, id: LeaseId) {
+        let now = self.state.now;
+        let Some(lease) = self.state.leases.get(&id).filter(|lease| lease.spent) else { return };
+        let too_long = |key: &Key| {
+            let contender = self.state.contender_record(key).map(|(_, contender)| contender);
+            contender.and_then(Contender::hold_ends).is_some_and(|end| end <= now)
+        };
+        if !lease.keys.iter().any(too_long)
+            && let Some(lease) = self.state.leases.get_mut(&id)
+        {
+            lease.spent = false;
+        }
     }
 
     /// A lease that was made for one lock ends with it.

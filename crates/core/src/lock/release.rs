@@ -29,7 +29,7 @@ impl Step<'_> {
         token: Token,
     ) -> Result<Option<Key>, Reason> {
         self.live_lease(lease)?;
-        let Some((key, record)) = self.state.contender_of(name, lease.id) else {
+        let Some((key, record)) = self.state.key_in_queue(name, lease.id) else {
             let in_use = self.state.locks.contains_key(name);
             return if in_use { Err(Reason::NotHolder) } else { Ok(None) };
         };

@@ -21,6 +21,8 @@ impl Step<'_> {
         if let Err(reason) = self.refresh_lease(lease, renew.ttl) {
             return Outcome::Rejected(reason);
         }
+        // Whoever renews is alive without the call that acquired.
+        self.reattach(&renew.name, lease, None);
         Outcome::Renewed(self.state.grant_of(&key, self.state.keys[&key].token(), lease))
     }
 }

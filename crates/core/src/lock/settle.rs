@@ -307,8 +307,12 @@ impl State {
 
     /// The grant that a holder has.
     pub(crate) fn grant_of(&self, key: &Key, token: Token, lease: LeaseId) -> Grant {
-        let remaining =
-            self.leases.get(&lease).map(|lease| lease.remaining(self.now)).unwrap_or_default();
+        let lease_left = self.leases.get(&lease).map(|lease| lease.remaining(self.now));
+        let mut remaining = lease_left.unwrap_or_default();
+        // Renewing does not keep what an operator has asked for.
+        if let Some(until) = self.contender_record(key).and_then(|(_, one)| one.forced()) {
+            remaining = remaining.min(until.since(self.now));
+        }
         let token = if self.mutant(Mutant::TokenPerKey) { Token(1) } else { token };
         Grant { key: key.clone(), lease, token, remaining }
     }

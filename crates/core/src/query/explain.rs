@@ -90,12 +90,11 @@ impl State {
     fn explain_lease(&self, id: LeaseId, waiters_max: usize, into: &mut Explanation) {
         let Some(info) = self.lease(id) else { return };
         for key in &info.keys {
-            let Some((name, own)) = queue_form(key).filter(|&(_, own)| own == id) else {
+            let Some((name, _)) = queue_form(key).filter(|&(_, own)| own == id) else {
                 continue;
             };
             into.locks.push(self.lock(&name, waiters_max));
-            let view = self.lock(&name, usize::MAX);
-            let waiter = view.waiters.into_iter().find(|waiter| waiter.lease == own);
+            let waiter = self.waiter_at(&name, key);
             into.waits.extend(waiter.map(|waiter| self.waiting(&name, waiter)));
         }
         into.leases.push(info);

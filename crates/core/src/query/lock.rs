@@ -162,6 +162,17 @@ impl State {
         }
     }
 
+    /// The waiter that stands at this key, without walking the queue.
+    pub(crate) fn waiter_at(&self, name: &LockName, key: &Key) -> Option<Waiter> {
+        let (record, contender) = self.contender_record(key)?;
+        if contender.holds() {
+            return None;
+        }
+        let place = self.place_of(name, key);
+        let waiter = self.waiter(key, record, contender);
+        Some(Waiter { predecessor: place.predecessor, position: place.position, ..waiter })
+    }
+
     fn waiter(&self, key: &Key, record: &Record, contender: &Contender) -> Waiter {
         let lease = queue_form(key).map_or(LeaseId::NONE, |(_, lease)| lease);
         Waiter {

@@ -175,12 +175,14 @@ fn is_window_refusal(outcome: &Outcome) -> bool {
     )
 }
 
-/// Whether nothing went but keys of leases that were due: they may go whenever they are met.
+/// Whether nothing went but keys of leases and waits that were due: they may go whenever they are
+/// met, and what they blocked passes on.
 fn only_expired(events: &[&Event]) -> bool {
     events.iter().all(|event| match &event.kind {
         EventKind::Deleted { ended: Some(ended), .. } => {
-            matches!(ended.cause, Cause::Expired)
+            matches!(ended.cause, Cause::Expired | Cause::TimedOut | Cause::Incomplete)
         }
+        EventKind::Granted(_) => true,
         EventKind::Deleted { prev, ended: None } => !prev.lease.is_none(),
         _ => false,
     })

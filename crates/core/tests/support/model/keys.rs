@@ -97,11 +97,10 @@ impl Model {
         let form = split(key);
         let lock = form.clone().map(|(lock, _)| lock);
         let second = self.items.iter().any(|one| one.lock == lock && one.created == created);
-        let foreign = form.is_some_and(|(_, own)| own != lease || second);
-        let wait_until = match wait {
-            Wait::AtMost(length) => self.now + length.0,
-            _ => NEVER,
-        };
+        let sole = self.lease(lease).and_then(|one| one.sole.clone());
+        let other = sole.is_some_and(|(_, own)| lock.as_ref() != Some(&own));
+        let foreign = form.is_some_and(|(_, own)| own != lease || second || other);
+        let wait_until = self.until(wait);
         self.last_order += 1;
         let (order, key) = (self.last_order, key.into());
         let (held, forced) = (false, NEVER);
@@ -119,6 +118,13 @@ impl Model {
             forced,
         });
         created
+    }
+
+    pub(super) fn until(&self, wait: Wait) -> u64 {
+        match wait {
+            Wait::AtMost(length) if !wait.is_try() => self.now + length.0,
+            _ => NEVER,
+        }
     }
 
     pub(super) fn check_put(&mut self, put: &Put) -> Result<(), String> {

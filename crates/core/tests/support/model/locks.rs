@@ -80,6 +80,10 @@ impl Model {
         if wait.is_try() {
             return text("denied");
         }
+        // The place is kept for the most patient of those who wait on it.
+        let until = self.until(wait);
+        let place = self.item(&item.key).expect("it stands there");
+        place.wait_until = place.wait_until.max(until);
         Ok(Answer::Place(item.key.clone(), item.created))
     }
 
@@ -153,6 +157,7 @@ impl Model {
         let (seq, wanted, created) = match &cancel.target {
             CancelTarget::Contender(name, token) => (0, key(&utf8(name), lease.0), token.0),
             CancelTarget::Seq(seq) => {
+                self.check_own(cancel.lease)?;
                 let window = self.window(&Caller::Lease(lease));
                 let (floor, answers) = window.map_or((0, Vec::new()), |one| (one.1, one.2.clone()));
                 if seq.0 < floor {

@@ -1,0 +1,120 @@
+//! Snapshots on disk, beside the log.
+//!
+//! Owns: the files that keep snapshots, one each. `docs/format.md` describes the bytes.
+//! Guarantees: a snapshot that can be found is whole; a damaged one is passed over and reported;
+//! the last two are kept, so that there is another if the newest is damaged. The log must then
+//! begin no later than the older one: see [`SnapshotStore::ids`]. Refuses: to know what is in a
+//! snapshot, and to hold a whole one in memory.
+
+mod error;
+mod format;
+mod reader;
+mod writer;
+
+use std::io;
+
+use crate::disk::Disk;
+pub use error::Error;
+pub use format::CHUNK_BYTES;
+pub use reader::SnapshotReader;
+pub use writer::SnapshotWriter;
+
+/// How many snapshots are kept.
+pub const SNAPSHOTS_KEPT: usize = 2;
+
+/// Which snapshot: the last entry that it covers. Ordered by age.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SnapshotId {
+    /// The index of that entry.
+    pub index: u64,
+    /// Its term.
+    pub term: u64,
+}
+
+/// The snapshots of one directory.
+#[derive(Debug)]
+pub struct SnapshotStore<D: Disk> {
+    disk: D,
+}
+
+/// What was found when looking for the newest snapshot.
+#[derive(Debug)]
+pub struct Latest<F> {
+    /// The newest sound one.
+    pub snapshot: Option<SnapshotReader<F>>,
+    /// Newer ones that are damaged. Somebody should hear of them.
+    pub skipped: Vec<Error>,
+}
+
+impl<D: Disk> SnapshotStore<D> {
+    /// Opens the store of a directory. Removes what an interrupted writer left behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn open(disk: D) -> Result<SnapshotStore<D>, Error> {
+        let io = |source| Error::Io { doing: "clearing away an unfinished snapshot", source };
+        for name in disk.list().map_err(io)? {
+            if format::is_unfinished(&name) {
+                disk.remove(&name).map_err(io)?;
+            }
+        }
+        Ok(SnapshotStore { disk })
+    }
+
+    /// The snapshots that are there, oldest first, sound or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn ids(&self) -> Result<Vec<SnapshotId>, Error> {
+        ids(&self.disk).map_err(|source| Error::Io { doing: "listing snapshots", source })
+    }
+
+    /// Begins a snapshot. Nothing of it can be found before [`SnapshotWriter::finish`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn write(&self, id: SnapshotId) -> Result<SnapshotWriter<D>, Error> {
+        let writer = SnapshotWriter::begin(self.disk.clone(), id);
+        writer.map_err(|source| Error::Io { doing: "beginning a snapshot", source })
+    }
+
+    /// Opens one snapshot, after reading all of it once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] and [`Error::LaterVersion`] if it cannot be used.
+    pub fn read(&self, id: SnapshotId) -> Result<SnapshotReader<D::File>, Error> {
+        let name = format::name(id);
+        let file = self.disk.open(&name);
+        let file = file.map_err(|source| Error::Io { doing: "opening a snapshot", source })?;
+        SnapshotReader::open(file, name, id)?.verified()
+    }
+
+    /// The newest snapshot that is sound.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LaterVersion`]: an older one would do, but this build would lack what the later
+    /// one did to the log. [`Error::Io`].
+    pub fn latest(&self) -> Result<Latest<D::File>, Error> {
+        let mut skipped = Vec::new();
+        for id in self.ids()?.into_iter().rev() {
+            match self.read(id) {
+                Ok(reader) => return Ok(Latest { snapshot: Some(reader), skipped }),
+                Err(damaged @ Error::Damaged { .. }) => skipped.push(damaged),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Latest { snapshot: None, skipped })
+    }
+}
+
+fn ids<D: Disk>(disk: &D) -> io::Result<Vec<SnapshotId>> {
+    let mut ids: Vec<SnapshotId> =
+        disk.list()?.iter().filter_map(|name| format::id(name)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}

@@ -1,0 +1,96 @@
+//! Makes a snapshot file, piece by piece.
+
+use std::io;
+
+use super::format::{
+    CHUNK_BYTES, CHUNK_HEADER_BYTES, HEADER_BYTES, Totals, chunk_sum, header, name, unfinished_name,
+};
+use super::{Error, SNAPSHOTS_KEPT, SnapshotId, ids};
+use crate::bytes::to_u64;
+use crate::disk::{Disk, DiskFile};
+
+/// A snapshot that is being written. Holds one chunk in memory. If it is dropped, the snapshot
+/// does not exist, and the next opening of the store clears its file away.
+#[derive(Debug)]
+pub struct SnapshotWriter<D: Disk> {
+    disk: D,
+    file: D::File,
+    id: SnapshotId,
+    /// Where the next chunk goes.
+    at: u64,
+    /// Room for the header of a chunk, then what is in it so far.
+    chunk: Vec<u8>,
+    totals: Totals,
+}
+
+impl<D: Disk> SnapshotWriter<D> {
+    pub(super) fn begin(disk: D, id: SnapshotId) -> io::Result<SnapshotWriter<D>> {
+        let unfinished = unfinished_name(id);
+        if disk.list()?.contains(&unfinished) {
+            disk.remove(&unfinished)?;
+        }
+        let mut file = disk.create(&unfinished)?;
+        file.write_at(0, &header(id))?;
+        let chunk = vec![0; CHUNK_HEADER_BYTES];
+        let at = to_u64(HEADER_BYTES);
+        Ok(SnapshotWriter { disk, file, id, at, chunk, totals: Totals::default() })
+    }
+
+    /// Appends bytes. How they are cut into pieces makes no difference.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let room = CHUNK_HEADER_BYTES + CHUNK_BYTES - self.chunk.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.chunk.extend_from_slice(now);
+            bytes = later;
+            if self.chunk.len() == CHUNK_HEADER_BYTES + CHUNK_BYTES {
+                self.flush().map_err(|source| Error::Io { doing: "writing a snapshot", source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the snapshot. After this it is durable and can be found, and all but the last
+    /// two are removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.complete().map_err(|source| Error::Io { doing: "completing a snapshot", source })
+    }
+
+    /// The bytes are durable before the file has its name: otherwise a crash could leave a
+    /// snapshot that can be found and is not whole. The name is durable before older ones go.
+    fn complete(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.write_at(self.at, &self.totals.trailer(self.id))?;
+        self.file.sync_data()?;
+        self.disk.rename(&unfinished_name(self.id), &name(self.id))?;
+        self.disk.sync_dir()?;
+        for id in ids(&self.disk)?.into_iter().rev().skip(SNAPSHOTS_KEPT) {
+            self.disk.remove(&name(id))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let (front, data) = self.chunk.split_at_mut(CHUNK_HEADER_BYTES);
+        if data.is_empty() {
+            return Ok(());
+        }
+        let len = u32::try_from(data.len()).expect("a chunk is short");
+        let sum = chunk_sum(self.id, self.totals.chunks, data);
+        front[..4].copy_from_slice(&len.to_le_bytes());
+        front[4..].copy_from_slice(&sum.to_le_bytes());
+        self.totals.add(data);
+        self.file.write_at(self.at, &self.chunk)?;
+        self.at += to_u64(self.chunk.len());
+        self.chunk.truncate(CHUNK_HEADER_BYTES);
+        Ok(())
+    }
+}

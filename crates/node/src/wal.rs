@@ -1,0 +1,381 @@
+//! The write-ahead log: entries, the hard state, and where the log begins, kept in segments.
+//!
+//! Owns: the order of writes, syncs and renames that makes the log survive a crash at any moment.
+//! `docs/format.md` describes the bytes. Guarantees: what was appended before a successful
+//! [`Wal::sync`] is there after a crash; a batch is there wholly or not at all; what was never
+//! appended is never there; damage is refused, not repaired. Refuses: to know what entries mean,
+//! to read them back (the caller keeps those it needs), and to go on after a failed write.
+
+mod error;
+mod forge;
+mod item;
+mod record;
+mod recover;
+mod replay;
+mod segment;
+mod spares;
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::bytes::to_u64;
+use crate::disk::{Disk, DiskFile};
+pub use error::{Damaged, Fatal, OpenError};
+pub(crate) use forge::segment_of;
+pub use item::{Batch, Entry, EntryRef, HardState, Start};
+use item::{Head, Item};
+use recover::{Found, Sealed};
+use segment::{Active, Header};
+use spares::Spares;
+
+/// The number of the first segment.
+const FIRST_SEQUENCE: u64 = 1;
+
+/// How a log is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WalConfig {
+    /// How long a segment is, between 256 bytes and 1 GiB. Others are brought into these bounds.
+    /// May change from one opening to the next.
+    pub segment_bytes: u64,
+    /// A number that clients cannot guess. It goes into every checksum, so that nobody can store
+    /// a value that passes as a record where the log ends. Only used when the log is made: after
+    /// that the one in the log counts.
+    pub salt: u64,
+}
+
+impl WalConfig {
+    /// Small enough that making one does not stall the node for long, large enough that changing
+    /// segments costs nothing beside the syncs within one.
+    pub const SEGMENT_BYTES: u64 = 16 << 20;
+
+    /// The usual, with this salt.
+    #[must_use]
+    pub fn with_salt(salt: u64) -> WalConfig {
+        WalConfig { segment_bytes: WalConfig::SEGMENT_BYTES, salt }
+    }
+
+    fn segment_bytes(self) -> u64 {
+        let bytes = self.segment_bytes.next_multiple_of(8);
+        bytes.clamp(segment::SEGMENT_BYTES_MIN, segment::SEGMENT_BYTES_MAX)
+    }
+}
+
+/// What a log held when it was opened. All of it is durable.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// There was no log, and one was made. A node that has been a member before must not go on
+    /// with this: it would forget its votes.
+    pub is_new: bool,
+    /// The last one that was appended.
+    pub hard_state: HardState,
+    /// Where the log begins.
+    pub start: Start,
+    /// All entries after that, without gaps.
+    pub entries: Vec<Entry>,
+}
+
+/// An open log. There must be only one for a directory: [`crate::data_dir`] sees to that.
+#[derive(Debug)]
+pub struct Wal<D: Disk> {
+    disk: D,
+    /// Oldest first. Their numbers have no gap, and the active segment comes next.
+    sealed: VecDeque<Sealed>,
+    active: Active<D::File>,
+    spares: Spares,
+    /// What the head of the next segment will say.
+    state: Head,
+    /// The record that is being made. Kept to use its memory again.
+    buffer: Vec<u8>,
+    /// What failed, if something did.
+    failed: Option<&'static str>,
+}
+
+impl<D: Disk> Wal<D> {
+    /// Opens the log of a directory, or makes one.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. After a refusal the log is as it was before.
+    pub fn open(disk: D, config: WalConfig) -> Result<(Wal<D>, Recovered), OpenError> {
+        let io = |doing| move |source| OpenError::Io { doing, source };
+        let names = disk.list().map_err(io("listing the directory"))?;
+        let found = recover::read(&disk, &recover::sequences(&names))?;
+        let is_new = found.is_none();
+        let spares = Spares::find(&disk, &names, config.segment_bytes());
+        let spares = spares.map_err(io("looking for spare segments"))?;
+        let (mut wal, entries) = match found {
+            None => (Wal::make(disk, config.salt, spares).map_err(io("making a log"))?, Vec::new()),
+            Some(found) => {
+                Wal::resume(disk, config, spares, found).map_err(io("cutting off a torn tail"))?
+            }
+        };
+        let next = wal.active.header.sequence + 1;
+        wal.spares.prepare(&wal.disk, next).map_err(io("making a spare segment"))?;
+        let Head { hard_state, start, .. } = wal.state;
+        Ok((wal, Recovered { is_new, hard_state, start, entries }))
+    }
+
+    fn make(disk: D, salt: u64, mut spares: Spares) -> io::Result<Wal<D>> {
+        let header = Header { sequence: FIRST_SEQUENCE, salt, previous_end: 0 };
+        let state = Head::default();
+        let (name, file) = spares.take(&disk, FIRST_SEQUENCE, 0)?;
+        let active = segment::begin(&disk, &name, file, header, state)?;
+        Ok(Wal::with(disk, VecDeque::new(), active, spares, state))
+    }
+
+    fn with(
+        disk: D,
+        sealed: VecDeque<Sealed>,
+        active: Active<D::File>,
+        spares: Spares,
+        state: Head,
+    ) -> Wal<D> {
+        Wal { disk, sealed, active, spares, state, buffer: Vec::new(), failed: None }
+    }
+
+    /// Goes on with a log that was read.
+    ///
+    /// What was read may never have been synced, if only the process died. It is synced now,
+    /// names and bytes: the caller will act on it, and then it must not vanish any more. Bytes
+    /// that no mark vouches for are written once more before that. If the process ended because a
+    /// sync failed, the system can still show them, believe that they are written, and let the
+    /// next sync succeed without them.
+    ///
+    /// The tail becomes zeros before anything is appended. A sound record in it could otherwise
+    /// come to lie right behind a new one and be taken for the next.
+    fn resume(
+        disk: D,
+        config: WalConfig,
+        spares: Spares,
+        found: Found,
+    ) -> io::Result<(Wal<D>, Vec<Entry>)> {
+        let Found { replay, sealed, last } = found;
+        let mut file = disk.open(&segment::name(last.header.sequence))?;
+        if last.proven < last.end {
+            file.write_at(to_u64(last.proven), &last.bytes[last.proven..last.end])?;
+        }
+        for (offset, len) in recover::soiled(&last.bytes, last.end) {
+            file.write_zeros(offset, len)?;
+        }
+        let capacity = recover::full_capacity(&last, config.segment_bytes());
+        let lacking = to_u64(capacity - last.bytes.len());
+        if lacking > 0 {
+            file.write_zeros(to_u64(last.bytes.len()), lacking)?;
+        }
+        file.sync_data()?;
+        disk.sync_dir()?;
+        let (header, end, max_index) = (last.header, last.end, last.max_index);
+        let active = Active { file, header, capacity, end, synced: end, max_index };
+        let mut wal = Wal::with(disk, sealed, active, spares, replay.head());
+        if !last.is_proven {
+            wal.mark()?;
+        }
+        Ok((wal, replay.entries))
+    }
+
+    /// Appends a batch with one write, or two at a change of segments. It is durable after the
+    /// next successful [`Wal::sync`].
+    ///
+    /// # Panics
+    ///
+    /// If the batch does not fit the log: a gap between entries, an entry from before the
+    /// beginning, a beginning that goes back. Recovery would refuse such a log.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`].
+    pub fn append(&mut self, batch: &Batch<'_>) -> Result<(), Fatal> {
+        self.check_alive()?;
+        let state = self.after(batch);
+        record::begin(&mut self.buffer);
+        if let Some(start) = batch.start {
+            Item::Replace(start).put(&mut self.buffer);
+        }
+        if let Some(hard_state) = batch.hard_state {
+            Item::HardState(hard_state).put(&mut self.buffer);
+        }
+        for entry in &batch.entries {
+            Item::Entry(*entry).put(&mut self.buffer);
+        }
+        self.write_record()?;
+        self.state = state;
+        if batch.start.is_some() {
+            self.active.max_index = 0;
+            self.sealed.iter_mut().for_each(|segment| segment.max_index = 0);
+        }
+        let last = batch.entries.last().map_or(0, |entry| entry.index);
+        self.active.max_index = self.active.max_index.max(last);
+        Ok(())
+    }
+
+    /// Makes durable all that was appended, with one sync.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`].
+    pub fn sync(&mut self) -> Result<(), Fatal> {
+        self.check_alive()?;
+        let synced = self.sync_active();
+        self.guard("syncing a segment", synced)
+    }
+
+    /// Lets the log begin after `start`, which a durable snapshot must cover, and uses segments
+    /// again that hold nothing else. Later entries stay. Syncs what was appended before.
+    ///
+    /// # Panics
+    ///
+    /// If `start` lies before the beginning of the log or after its end.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`].
+    pub fn purge(&mut self, start: Start) -> Result<(), Fatal> {
+        self.check_alive()?;
+        assert!(start.index >= self.state.start.index, "the beginning of the log goes back");
+        assert!(start.index <= self.state.last_index, "a log cannot begin after its end");
+        if start.index > self.state.start.index {
+            record::begin(&mut self.buffer);
+            Item::Purge(start).put(&mut self.buffer);
+            self.write_record()?;
+            self.state.start = start;
+        }
+        // Before a segment goes away it must be durable that the log does not need it.
+        let synced = self.sync_active();
+        self.guard("syncing a segment", synced)?;
+        while let Some(oldest) = self.sealed.front().copied() {
+            if oldest.max_index > start.index {
+                break;
+            }
+            let recycled = self.spares.recycle(&self.disk, oldest.sequence, oldest.capacity);
+            self.guard("recycling a segment", recycled)?;
+            self.sealed.pop_front();
+        }
+        self.prepare()
+    }
+
+    /// Makes a spare segment if there is none, so that the next change of segments does not have
+    /// to. Worth calling when there is nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`]. A full disk is not an error yet.
+    pub fn prepare(&mut self) -> Result<(), Fatal> {
+        self.check_alive()?;
+        let prepared = self.spares.prepare(&self.disk, self.active.header.sequence + 1);
+        self.guard("making a spare segment", prepared)
+    }
+
+    /// Syncs, and leaves a mark that all of the log was durable. Without it, damage to the last
+    /// record cannot be told from a torn write at the next opening.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`].
+    pub fn close(mut self) -> Result<(), Fatal> {
+        self.sync()?;
+        let marked = self.mark().and_then(|()| self.sync_active());
+        self.guard("closing the log", marked)
+    }
+
+    /// The last entry of the log, or the one that it begins after.
+    #[must_use]
+    pub fn last_index(&self) -> u64 {
+        self.state.last_index
+    }
+
+    /// How many segments there are, without spares.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.sealed.len() + 1
+    }
+
+    /// What the log is after this batch.
+    fn after(&self, batch: &Batch<'_>) -> Head {
+        let Head { mut hard_state, mut start, mut last_index } = self.state;
+        if let Some(new) = batch.start {
+            assert!(new.index >= start.index, "the beginning of the log goes back");
+            (start, last_index) = (new, new.index);
+        }
+        hard_state = batch.hard_state.unwrap_or(hard_state);
+        for (place, entry) in batch.entries.iter().enumerate() {
+            let may_replace = place == 0 && entry.index <= last_index;
+            assert!(may_replace || entry.index == last_index + 1, "a gap between entries");
+            assert!(entry.index > start.index, "an entry from before the beginning of the log");
+            last_index = entry.index;
+        }
+        Head { hard_state, start, last_index }
+    }
+
+    /// Writes the record whose body is in the buffer.
+    fn write_record(&mut self) -> Result<(), Fatal> {
+        let bytes = self.buffer.len();
+        let Some(len) = record::pad(&mut self.buffer) else {
+            self.failed = Some("appending a batch");
+            return Err(Fatal::TooLarge { bytes, max: segment::RECORD_BYTES_MAX });
+        };
+        if self.active.end + self.buffer.len() > self.active.capacity {
+            let changed = self.change_segment();
+            self.guard("beginning a segment", changed)?;
+        }
+        let written = self.write_sealed(len);
+        self.guard("writing a record", written)
+    }
+
+    fn write_sealed(&mut self, len: u32) -> io::Result<()> {
+        let Active { header, end, synced, .. } = self.active;
+        record::seal(&mut self.buffer, len, header.seeds(), end, synced);
+        self.active.file.write_at(to_u64(end), &self.buffer)?;
+        self.active.end = end + self.buffer.len();
+        Ok(())
+    }
+
+    /// Writes a record without contents, for its mark. There is nothing to lose if it has no
+    /// room.
+    fn mark(&mut self) -> io::Result<()> {
+        record::begin(&mut self.buffer);
+        if self.active.end + self.buffer.len() > self.active.capacity {
+            return Ok(());
+        }
+        self.write_sealed(0)
+    }
+
+    fn sync_active(&mut self) -> io::Result<()> {
+        if self.active.synced < self.active.end {
+            self.active.file.sync_data()?;
+            self.active.synced = self.active.end;
+        }
+        Ok(())
+    }
+
+    /// Begins the next segment, large enough for the record in the buffer. The present one is
+    /// synced first: a segment that another one follows must be whole.
+    fn change_segment(&mut self) -> io::Result<()> {
+        self.sync_active()?;
+        let Header { sequence, salt, .. } = self.active.header;
+        let header = Header { sequence: sequence + 1, salt, previous_end: self.active.end };
+        let needed = segment::FIRST_RECORD_AT + self.buffer.len();
+        let (name, file) = self.spares.take(&self.disk, header.sequence, needed)?;
+        let next = segment::begin(&self.disk, &name, file, header, self.state)?;
+        let Active { capacity, max_index, .. } = std::mem::replace(&mut self.active, next);
+        self.sealed.push_back(Sealed { sequence, capacity, max_index });
+        Ok(())
+    }
+
+    fn check_alive(&self) -> Result<(), Fatal> {
+        match self.failed {
+            None => Ok(()),
+            Some(doing) => Err(Fatal::Poisoned { doing }),
+        }
+    }
+
+    /// Remembers a failure, so that nothing is tried after it.
+    fn guard<T>(&mut self, doing: &'static str, result: io::Result<T>) -> Result<T, Fatal> {
+        result.map_err(|source| {
+            self.failed = Some(doing);
+            Fatal::Io { doing, source }
+        })
+    }
+}
+
+// The smallest segment has room for its head.
+const _: () = assert!((segment::FIRST_RECORD_AT as u64) < segment::SEGMENT_BYTES_MIN);

@@ -1,0 +1,48 @@
+//! What may differ between nodes.
+
+/// How a node is set up.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Who it is.
+    pub id: u64,
+    /// Which life of this member's process this is. It grows with every start.
+    pub boot: u64,
+    /// Draws the election timeouts. Two nodes with the same seed and id behave the same.
+    pub seed: u64,
+    /// Ticks between heartbeats.
+    pub heartbeat_ticks: usize,
+    /// The least and the most ticks without a leader before an election.
+    pub election_ticks: (usize, usize),
+    /// Ordinary commands that may wait.
+    pub waiting_max: usize,
+    /// Renewals that may wait, in room of their own.
+    pub renewals_waiting_max: usize,
+    /// Commands in one entry.
+    pub batch_len_max: usize,
+    /// Bytes of commands in one entry.
+    pub batch_bytes_max: usize,
+    /// Entries that may be proposed and not yet applied.
+    pub in_flight_max: usize,
+    /// How long a renewal waits for company, in microseconds.
+    pub renewal_wait: u64,
+}
+
+impl NodeConfig {
+    /// The defaults: ticks of ten milliseconds, heartbeats every hundred, elections after half a
+    /// second to a second.
+    pub fn new(id: u64) -> NodeConfig {
+        NodeConfig {
+            id,
+            boot: 1,
+            seed: 0,
+            heartbeat_ticks: 10,
+            election_ticks: (50, 100),
+            waiting_max: 65_536,
+            renewals_waiting_max: 65_536,
+            batch_len_max: 4_096,
+            batch_bytes_max: 1 << 20,
+            in_flight_max: 8,
+            renewal_wait: 5_000,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything that can happen to a node, and everything it can want done.
+//!
+//! The node reads no clock, opens no file and no socket. Whoever runs it (threads in production,
+//! the simulator in tests) hands it one [`Input`] at a time, together with the monotonic time,
+//! and carries the [`Output`]s out in order.
+
+use std::sync::Arc;
+
+use crate::machine::{Event, Reply};
+use crate::wal::{Batch, Entry, EntryRef, HardState};
+
+/// A member of the cluster, as Raft knows it. Never zero, never reused.
+pub type MemberId = u64;
+
+/// A request, as whoever asks wants it to be called in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// Microseconds on the monotonic clock of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Micros(pub u64);
+
+/// Something that happens to a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Time went by. Expected every ten milliseconds.
+    Tick,
+    /// A message from another member.
+    Peer(MemberId, PeerMessage),
+    /// A client wants a command done.
+    Propose(Proposal),
+    /// A client wants to read the state as it is now, not as it was.
+    Read(RequestId),
+    /// All that was to be persisted up to this number is durable.
+    Persisted(u64),
+    /// Stand for election now: the leader is known to be gone.
+    Campaign,
+    /// Hand leadership to this member.
+    TransferTo(MemberId),
+}
+
+/// A command on its way into the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// How its answer will be called.
+    pub request: RequestId,
+    /// How urgent it is.
+    pub class: Class,
+    /// The command, encoded.
+    pub command: Vec<u8>,
+}
+
+/// How a command is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// As soon as possible; shed first under overload.
+    Ordinary,
+    /// Waits a few milliseconds for company. Has room of its own, so that no flood of other
+    /// requests can make a healthy holder lose its lease.
+    Renewal,
+}
+
+/// What members say to each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PeerMessage {
+    /// A message of the consensus engine, in its own encoding.
+    Raft(Vec<u8>),
+    /// A command for the leader, numbered by the sender.
+    Forward(u64, Class, Vec<u8>),
+    /// The answer to a forwarded command.
+    Forwarded(u64, Box<Answer>),
+}
+
+/// What came of a proposal.
+pub type Answer = Result<Reply, ProposeError>;
+
+/// Why a proposal has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// It was not done: there is no leader to do it.
+    #[error("there is no leader")]
+    NoLeader,
+    /// It was not done: too much is waiting.
+    #[error("too many requests are waiting")]
+    Overloaded,
+    /// It may or may not be done: leadership was lost while it was on its way.
+    #[error("the outcome is unknown: leadership changed before it was seen")]
+    Indeterminate,
+}
+
+/// Something that a node wants done, in the order in which it is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Append to the log and make it durable, then say [`Input::Persisted`].
+    Persist(Persist),
+    /// Send to a member. May be lost.
+    Send(MemberId, PeerMessage),
+    /// Answer a proposal.
+    Reply(RequestId, Box<Answer>),
+    /// The state is fresh enough for this read now.
+    ReadReady(RequestId),
+    /// An entry was applied, and this happened.
+    Applied(u64, Vec<Arc<Event>>),
+    /// The role of this node, or who leads, has changed.
+    Role(Role),
+    /// The node cannot go on without risking to diverge. The process must stop.
+    Halt(String),
+}
+
+/// What must be durable before anything that depends on it is said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Persist {
+    /// To be named in [`Input::Persisted`]. Grows by one.
+    pub number: u64,
+    /// The term, the vote and the commit index.
+    pub hard_state: HardState,
+    /// New entries. The first one replaces what stands at its index and all after it.
+    pub entries: Vec<Entry>,
+}
+
+impl Persist {
+    /// The same, as the log takes it.
+    pub fn batch(&self) -> Batch<'_> {
+        let entries = self.entries.iter().map(EntryRef::from).collect();
+        Batch { start: None, hard_state: Some(self.hard_state), entries }
+    }
+}
+
+/// What a node is, and whom it follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// The term.
+    pub term: u64,
+    /// Who leads, if that is known.
+    pub leader: Option<MemberId>,
+    /// Whether it is this node.
+    pub leads: bool,
+}

@@ -1,0 +1,197 @@
+//! One member of the cluster, as a state machine without I/O.
+//!
+//! `handle` is the only door. It feeds the input to the consensus engine, packs what waits into
+//! entries, and drains the engine: messages out, entries to persist, committed entries to apply.
+//! What promises something durable (a vote, an acknowledgement) is held back until the disk has
+//! confirmed the batch that it rests on.
+
+mod drain;
+mod forward;
+mod propose;
+mod read;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use raft::prelude::Message;
+use raft::{Config, RawNode, StateRole};
+
+use crate::clock::LogClock;
+use crate::config::NodeConfig;
+use crate::io::{Input, MemberId, Micros, Output, PeerMessage, ProposeError, RequestId, Role};
+use crate::machine::{LogTime, Machine};
+use crate::store::Store;
+
+use forward::Forwarded;
+use propose::{Batch, Waiting};
+use read::Reads;
+
+/// One member of the cluster.
+pub struct Node {
+    config: NodeConfig,
+    raft: RawNode<Store>,
+    machine: Machine,
+    clock: LogClock,
+    now: Micros,
+    ticks: u64,
+    role: Role,
+    /// Commands that are not in the log yet.
+    waiting: Waiting,
+    /// Entries that are in the log and not applied yet, with who waits for them.
+    in_flight: VecDeque<Batch>,
+    /// Commands that were sent to the leader.
+    forwarded: BTreeMap<u64, Forwarded>,
+    last_forward: u64,
+    /// The last number that each other member's forwarded commands came with.
+    heard_forwards: BTreeMap<MemberId, u64>,
+    reads: Reads,
+    /// Messages that rest on batches which are not durable yet, by the number of the batch.
+    held_back: VecDeque<(u64, Vec<Message>)>,
+    /// The batches that the disk has not confirmed.
+    unconfirmed: VecDeque<u64>,
+    /// The last stamp that this node has put into the log, or found there when it took office.
+    last_stamp: LogTime,
+    halted: bool,
+}
+
+impl Node {
+    /// A node over a recovered log. The machine stands where the log's snapshot left it.
+    pub fn new(config: NodeConfig, store: Store, machine: Machine) -> raft::Result<Node> {
+        let engine = Config {
+            id: config.id,
+            election_tick: config.election_ticks.0,
+            heartbeat_tick: config.heartbeat_ticks,
+            min_election_tick: config.election_ticks.0,
+            max_election_tick: config.election_ticks.1,
+            applied: machine.applied(),
+            max_size_per_msg: 1 << 20,
+            max_inflight_msgs: 256,
+            check_quorum: true,
+            pre_vote: true,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let mut node = Node {
+            raft: RawNode::new(&engine, store, &logger)?,
+            machine,
+            clock: LogClock::default(),
+            now: Micros(0),
+            ticks: 0,
+            role: Role::default(),
+            waiting: Waiting::default(),
+            in_flight: VecDeque::new(),
+            forwarded: BTreeMap::new(),
+            last_forward: config.boot << 32,
+            heard_forwards: BTreeMap::new(),
+            reads: Reads::default(),
+            held_back: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
+            last_stamp: LogTime::default(),
+            halted: false,
+            config,
+        };
+        node.draw_election_timeout();
+        Ok(node)
+    }
+
+    /// Handles one input at one moment, and says what is to be done.
+    pub fn handle(&mut self, now: Micros, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        if self.halted {
+            return outputs;
+        }
+        self.now = self.now.max(now);
+        self.clock.advance(now);
+        self.take(input, &mut outputs);
+        self.draw_election_timeout();
+        self.drain(&mut outputs);
+        self.propose_what_waits(&mut outputs);
+        self.drain(&mut outputs);
+        outputs
+    }
+
+    fn take(&mut self, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Tick => {
+                self.ticks += 1;
+                self.raft.tick();
+                self.repeat_reads();
+                self.give_up_forwards(outputs);
+            }
+            Input::Peer(from, message) => self.hear(from, message, outputs),
+            Input::Propose(proposal) => self.admit(proposal, outputs),
+            Input::Read(request) => self.read(request),
+            Input::Persisted(number) => self.persisted(number, outputs),
+            // Refused while a change of members is pending; the timer will see to it.
+            Input::Campaign => drop(self.raft.campaign()),
+            Input::TransferTo(member) => {
+                // The successor's log time goes on from here.
+                self.propose_stamp();
+                self.raft.transfer_leader(member);
+            }
+        }
+    }
+
+    fn hear(&mut self, from: u64, message: PeerMessage, outputs: &mut Vec<Output>) {
+        match message {
+            PeerMessage::Raft(bytes) => {
+                // What cannot be read, or comes from a stranger, is as good as lost.
+                if let Ok(message) = <Message as prost_for_raft::Message>::decode(&*bytes)
+                    && message.from == from
+                {
+                    drop(self.raft.step(message));
+                }
+            }
+            PeerMessage::Forward(number, class, command) => {
+                self.admit_forwarded(from, number, class, command, outputs);
+            }
+            PeerMessage::Forwarded(number, answer) => self.answered(number, *answer, outputs),
+        }
+    }
+
+    /// The engine draws its timeouts from the thread's random numbers. They are replaced after
+    /// every input, so that a run can be repeated from its seed.
+    fn draw_election_timeout(&mut self) {
+        let (least, most) = self.config.election_ticks;
+        let term = self.raft.raft.term;
+        let bucket = self.ticks / most as u64;
+        let mut drawn = self.config.seed;
+        for part in [self.config.id, term, bucket] {
+            drawn = mix(drawn ^ part);
+        }
+        let span = (most - least).max(1) as u64;
+        let ticks = least + usize::try_from(drawn % span).unwrap_or(0);
+        self.raft.raft.set_randomized_election_timeout(ticks);
+    }
+
+    /// Whether this node leads.
+    pub fn leads(&self) -> bool {
+        self.raft.raft.state == StateRole::Leader
+    }
+
+    /// What this node is, and whom it follows.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The replicated state, for reading.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// How often the leader's clock was found to have jumped ahead.
+    pub fn clock_cuts(&self) -> u64 {
+        self.clock.cuts()
+    }
+
+    fn refuse(&self, request: RequestId, why: ProposeError, outputs: &mut Vec<Output>) {
+        outputs.push(Output::Reply(request, Box::new(Err(why))));
+    }
+}
+
+/// A good mixer of 64 bits (the finalizer of SplitMix64).
+fn mix(value: u64) -> u64 {
+    let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}

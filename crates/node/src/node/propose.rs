@@ -1,0 +1,205 @@
+//! Packs what waits into entries: one stamp, one append, one sync for all of it.
+
+use std::collections::VecDeque;
+
+use raft::prelude::Entry;
+
+use super::Node;
+use crate::io::{
+    Answer, Class, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError, RequestId,
+};
+use crate::machine::{LogTime, Reply, pack};
+
+/// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
+/// them at most so much of their time.
+const STAMP_EVERY: u64 = 1_000;
+
+/// Who waits for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A client of this node.
+    Here(RequestId),
+    /// Another member, by the number that it gave.
+    There(MemberId, u64),
+}
+
+/// A command that is not in the log yet.
+#[derive(Debug)]
+pub(super) struct Queued {
+    asker: Asker,
+    command: Vec<u8>,
+    since: Micros,
+}
+
+/// The commands that are not in the log yet.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    ordinary: VecDeque<Queued>,
+    renewals: VecDeque<Queued>,
+}
+
+/// An entry that is in the log and not applied yet.
+#[derive(Debug)]
+pub(super) struct Batch {
+    index: u64,
+    term: u64,
+    stamp: LogTime,
+    askers: Vec<Asker>,
+}
+
+impl Node {
+    /// Takes a client's command: into the queue, or on to the leader.
+    pub(super) fn admit(&mut self, proposal: Proposal, outputs: &mut Vec<Output>) {
+        match self.role.leader {
+            _ if self.leads() => {
+                let asker = Asker::Here(proposal.request);
+                self.enqueue(asker, proposal.class, proposal.command, outputs);
+            }
+            Some(leader) => self.forward(leader, proposal, outputs),
+            None => self.refuse(proposal.request, ProposeError::NoLeader, outputs),
+        }
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        asker: Asker,
+        class: Class,
+        command: Vec<u8>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let (queue, max) = match class {
+            Class::Ordinary => (&mut self.waiting.ordinary, self.config.waiting_max),
+            Class::Renewal => (&mut self.waiting.renewals, self.config.renewals_waiting_max),
+        };
+        if queue.len() >= max {
+            self.answer(asker, Err(ProposeError::Overloaded), outputs);
+            return;
+        }
+        queue.push_back(Queued { asker, command, since: self.now });
+    }
+
+    /// Closes as many batches as may be on their way at once.
+    pub(super) fn propose_what_waits(&mut self, outputs: &mut Vec<Output>) {
+        if !self.leads() {
+            self.turn_away(outputs);
+            return;
+        }
+        while self.in_flight.len() < self.config.in_flight_max && self.batch_is_due() {
+            let batch = self.take_batch();
+            let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
+                batch.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
+            if !self.propose(&commands, askers.clone()) {
+                // Dropped by the engine: certainly not in the log.
+                for asker in askers {
+                    self.answer(asker, Err(ProposeError::NoLeader), outputs);
+                }
+            }
+        }
+        if self.stamp_is_due() {
+            self.propose_stamp();
+        }
+    }
+
+    fn batch_is_due(&self) -> bool {
+        let waited = |queued: &Queued| self.now.0 - queued.since.0 >= self.config.renewal_wait;
+        !self.waiting.ordinary.is_empty() || self.waiting.renewals.front().is_some_and(waited)
+    }
+
+    /// Renewals first: they are small, and what they keep alive must not wait behind a flood.
+    fn take_batch(&mut self) -> Vec<Queued> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for queue in [&mut self.waiting.renewals, &mut self.waiting.ordinary] {
+            while let Some(queued) = queue.front() {
+                let full = batch.len() >= self.config.batch_len_max
+                    || bytes + queued.command.len() > self.config.batch_bytes_max;
+                if full && !batch.is_empty() {
+                    return batch;
+                }
+                bytes += queued.command.len();
+                batch.extend(queue.pop_front());
+            }
+        }
+        batch
+    }
+
+    /// Puts an entry into the log, stamped now that the batch is closed.
+    fn propose(&mut self, commands: &[Vec<u8>], askers: Vec<Asker>) -> bool {
+        let stamp = self.clock.stamp().max(self.last_stamp);
+        if self.raft.propose(Vec::new(), pack(stamp, commands)).is_err() {
+            return false;
+        }
+        self.last_stamp = stamp;
+        let (index, term) = (self.raft.raft.raft_log.last_index(), self.raft.raft.term);
+        self.in_flight.push_back(Batch { index, term, stamp, askers });
+        true
+    }
+
+    pub(super) fn propose_stamp(&mut self) {
+        if self.leads() {
+            self.propose(&[], Vec::new());
+        }
+    }
+
+    /// Whether an entry is needed only for its stamp: something is due that no entry on its way
+    /// will end, or leases live and the last stamp is a second old.
+    fn stamp_is_due(&self) -> bool {
+        let stamp = self.clock.stamp();
+        let on_its_way = self.in_flight.back().map(|batch| batch.stamp);
+        let due = self.machine.next_deadline().is_some_and(|deadline| {
+            deadline <= stamp && on_its_way.is_none_or(|stamp| stamp < deadline)
+        });
+        let old = stamp.since(self.last_stamp).0 >= STAMP_EVERY;
+        due || old && self.machine.state().has_leases()
+    }
+
+    /// Answers those who wait for an entry that was applied. At its index stands what they
+    /// proposed only if the term is theirs too.
+    pub(super) fn answer_batch(
+        &mut self,
+        entry: &Entry,
+        replies: Vec<Reply>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some(batch) = self.in_flight.pop_front_if(|batch| batch.index <= entry.index) else {
+            return;
+        };
+        if (batch.index, batch.term) == (entry.index, entry.term) {
+            for (asker, reply) in batch.askers.into_iter().zip(replies) {
+                self.answer(asker, Ok(reply), outputs);
+            }
+        } else {
+            self.leave_open(batch, outputs);
+        }
+    }
+
+    /// Leadership is lost: what is in the log may still be committed, by another leader.
+    pub(super) fn abandon_batches(&mut self, outputs: &mut Vec<Output>) {
+        while let Some(batch) = self.in_flight.pop_front() {
+            self.leave_open(batch, outputs);
+        }
+    }
+
+    fn leave_open(&mut self, batch: Batch, outputs: &mut Vec<Output>) {
+        for asker in batch.askers {
+            self.answer(asker, Err(ProposeError::Indeterminate), outputs);
+        }
+    }
+
+    /// What waited for a leader that is no more was never in the log.
+    fn turn_away(&mut self, outputs: &mut Vec<Output>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for queued in waiting.renewals.into_iter().chain(waiting.ordinary) {
+            self.answer(queued.asker, Err(ProposeError::NoLeader), outputs);
+        }
+    }
+
+    pub(super) fn answer(&self, asker: Asker, answer: Answer, outputs: &mut Vec<Output>) {
+        outputs.push(match asker {
+            Asker::Here(request) => Output::Reply(request, Box::new(answer)),
+            Asker::There(member, number) => {
+                Output::Send(member, PeerMessage::Forwarded(number, Box::new(answer)))
+            }
+        });
+    }
+}

@@ -1,0 +1,217 @@
+//! Nodes without I/O, run by hand: elections, batches, log time, reads, and what is never said
+//! too early.
+
+#[path = "cluster/support.rs"]
+mod support;
+
+use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Renewal};
+use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Value};
+use fencepost_node::io::ProposeError;
+
+use support::{Cluster, MS};
+
+fn put(key: &str) -> Action {
+    Action::Put(Put { key: Key::from(key), value: Value::from("v"), ..Put::default() })
+}
+
+fn lease(id: i64, ttl: u64) -> Action {
+    let client = ClientId::from("somebody");
+    Action::LeaseGrant(LeaseGrant {
+        id: LeaseId(id),
+        ttl: Millis(ttl),
+        client,
+        ..LeaseGrant::default()
+    })
+}
+
+fn acquire(name: &str, id: i64) -> Action {
+    let lease = LeaseRef::from(LeaseId(id));
+    Action::Acquire(Acquire { name: LockName::from(name), lease, ..Acquire::default() })
+}
+
+fn renew(id: i64) -> Action {
+    let lease = LeaseRef::from(LeaseId(id));
+    Action::LeaseRenew(LeaseRenew { renewals: vec![Renewal { lease, number: 1 }] })
+}
+
+fn hashes_agree(cluster: &Cluster) -> bool {
+    let mut hashes = cluster.running().map(|(_, node)| node.machine().state().hash());
+    let first = hashes.next();
+    hashes.all(|hash| Some(hash) == first)
+}
+
+#[test]
+fn a_single_node_elects_itself_and_answers() {
+    let mut cluster = Cluster::new(1, 7);
+    assert_eq!(cluster.elect(), 1);
+    assert!(matches!(cluster.done(1, put("a")), Outcome::Put(None)));
+}
+
+#[test]
+fn three_nodes_agree_whoever_is_asked() {
+    let mut cluster = Cluster::new(3, 7);
+    cluster.elect();
+    for id in 1..=3 {
+        assert!(matches!(cluster.done(id, put(&format!("k{id}"))), Outcome::Put(None)));
+    }
+    assert!(cluster.run_until(hashes_agree), "the replicas differ");
+}
+
+#[test]
+fn what_is_not_durable_is_not_acknowledged() {
+    let mut cluster = Cluster::new(1, 7);
+    cluster.elect();
+    cluster.slow_disk(1, 300 * MS);
+    let request = cluster.propose(1, put("a"));
+    cluster.run(299 * MS);
+    assert!(!cluster.answers.contains_key(&request), "acknowledged before the sync");
+    cluster.run(20 * MS);
+    assert!(cluster.answers.contains_key(&request));
+}
+
+#[test]
+fn a_slow_disk_does_not_stop_heartbeats() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let term = cluster.node(leader).role().term;
+    cluster.slow_disk(leader, 5_000 * MS);
+    // The two followers are a quorum without the leader's own disk.
+    assert!(matches!(cluster.done(leader, put("a")), Outcome::Put(None)));
+    cluster.run(4_000 * MS);
+    assert_eq!((cluster.leader(), cluster.node(leader).role().term), (Some(leader), term));
+}
+
+#[test]
+fn an_acknowledged_command_survives_its_leader() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, put("kept"));
+    cluster.kill(leader);
+    let successor = cluster.elect();
+    assert_ne!(successor, leader);
+    let found = cluster.node(successor).machine().state().range(&every_key());
+    assert_eq!(found.count, 1);
+    cluster.start(leader);
+    assert!(cluster.run_until(hashes_agree), "the restarted replica differs");
+}
+
+fn every_key() -> fencepost_core::range::RangeQuery {
+    fencepost_core::range::KeyRange::prefix(b"").into()
+}
+
+#[test]
+fn a_deposed_leader_calls_the_outcome_unknown() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.isolate(leader);
+    let request = cluster.propose(leader, put("lost?"));
+    let told = cluster.run_until(|cluster| cluster.answers.contains_key(&request));
+    assert!(told, "the caller waits for ever");
+    assert_eq!(cluster.answers[&request], Err(ProposeError::Indeterminate));
+    // With the quorum elsewhere it was not done, and a later leader never heard of it.
+    cluster.cut.clear();
+    let successor = cluster.elect();
+    cluster.done(successor, put("after"));
+    assert!(cluster.run_until(hashes_agree), "the replicas differ");
+    assert_eq!(cluster.node(leader).machine().state().range(&every_key()).count, 1);
+}
+
+#[test]
+fn a_cut_off_leader_serves_no_reads() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let fresh = cluster.read(leader);
+    assert!(cluster.run_until(|cluster| cluster.reads.contains(&fresh)), "no read");
+    cluster.isolate(leader);
+    let stale = cluster.read(leader);
+    cluster.run(3_000 * MS);
+    assert!(!cluster.reads.contains(&stale), "read without a quorum");
+    // Elsewhere reads go on, and see what was done.
+    let successor = cluster.leader().expect("the others have a leader");
+    assert_ne!(successor, leader);
+    let other = (1..=3).find(|id| *id != leader && *id != successor).expect("three members");
+    cluster.done(successor, put("seen"));
+    let follower = cluster.read(other);
+    assert!(cluster.run_until(|cluster| cluster.reads.contains(&follower)), "no read");
+    assert_eq!(cluster.node(other).machine().state().range(&every_key()).count, 1);
+}
+
+#[test]
+fn a_lease_ends_within_fifty_milliseconds_of_its_deadline() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 2_000));
+    cluster.done(leader, lease(2, 60_000));
+    assert!(matches!(cluster.done(leader, acquire("a", 1)), Outcome::Acquired(_)));
+    assert!(matches!(cluster.done(leader, acquire("a", 2)), Outcome::Queued(_)));
+    let deadline = cluster.node(leader).machine().state().lease(LeaseId(1)).expect("alive").expiry;
+    let held_by = |cluster: &Cluster| {
+        let view = cluster.node(leader).machine().state().lock(&LockName::from("a"), 1);
+        view.holders.first().map(|holder| holder.lease)
+    };
+    assert!(cluster.run_until(|cluster| held_by(cluster) == Some(LeaseId(2))), "never passed on");
+    let late = cluster.log_time(leader).since(deadline);
+    assert!(late <= Millis(50), "{late} late");
+}
+
+#[test]
+fn a_change_of_leaders_costs_a_lease_a_second_at_most() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 30_000));
+    cluster.run(5_500 * MS);
+    let before = (cluster.now, cluster.log_time(leader));
+    cluster.kill(leader);
+    let successor = cluster.elect();
+    let gap = Millis((cluster.now - before.0) / MS);
+    cluster.run(2_000 * MS);
+    let elapsed = cluster.log_time(successor).since(before.1);
+    // Log time went on: slower than true time by the gap and a second, never faster.
+    let truly = Millis((cluster.now - before.0) / MS);
+    assert!(elapsed <= truly, "log time ran ahead: {elapsed} in {truly}");
+    assert!(elapsed.0 + gap.0 + 2_000 >= truly.0, "lost more than a second: {elapsed} of {truly}");
+    let expiry = cluster.node(successor).machine().state().lease(LeaseId(1)).expect("alive").expiry;
+    assert!(expiry.0 <= 31_000 + before.1.0, "the lease began anew");
+}
+
+#[test]
+fn renewals_wait_for_company() {
+    let mut cluster = Cluster::new(1, 7);
+    let leader = cluster.elect();
+    for id in 1..=100 {
+        cluster.done(leader, lease(id, 60_000));
+    }
+    cluster.run(30 * MS);
+    let before = cluster.entries_persisted;
+    let requests: Vec<u64> = (1..=100).map(|id| cluster.propose(leader, renew(id))).collect();
+    let all = |cluster: &Cluster| requests.iter().all(|one| cluster.answers.contains_key(one));
+    assert!(cluster.run_until(all), "renewals without an answer");
+    assert_eq!(cluster.entries_persisted - before, 1, "one entry for all of them");
+}
+
+#[test]
+fn a_frozen_leader_does_not_end_leases_early() {
+    let mut cluster = Cluster::new(1, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 10_000));
+    // An hour in which nobody could have renewed.
+    cluster.freeze(3_600_000 * MS);
+    cluster.run(100 * MS);
+    assert!(cluster.node(leader).machine().state().lease(LeaseId(1)).is_some(), "ended early");
+    assert_eq!(cluster.node(leader).clock_cuts(), 1);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let mut cluster = Cluster::new(3, seed);
+        let leader = cluster.elect();
+        cluster.done(leader, lease(1, 2_000));
+        cluster.kill(leader);
+        cluster.elect();
+        cluster.run(3_000 * MS);
+        cluster.trace
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}

@@ -98,7 +98,11 @@ impl State {
 
     /// Nobody holds beside somebody incompatible, and nobody who could hold waits.
     fn audit_holders(&self) -> Audit {
+        let backlog = self.timers.next().is_some_and(|next| next <= self.now);
         for (name, queue) in &self.locks {
+            if !backlog && let Some(key) = self.idle_waiter(name) {
+                return Err(format!("{key} could hold, and waits"));
+            }
             let records: Vec<&Record> = queue.keys().map(|key| &*self.keys[key]).collect();
             let holds = records.iter().filter(|record| record.holds()).count();
             if let Queue::Many(many) = queue {
@@ -127,6 +131,16 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// The first waiter of a lock, if it waits for nothing. Those that want several locks wait
+    /// for the others.
+    fn idle_waiter(&self, name: &LockName) -> Option<Key> {
+        let key = self.first_waiting(name)?;
+        let record = &self.keys[&key];
+        let grouped = record.contender().is_some_and(Contender::is_grouped);
+        let idle = !record.holds() && !grouped && self.is_grantable(name, &key, record);
+        idle.then_some(key)
     }
 
     fn audit_calls_and_groups(&self) -> Audit {

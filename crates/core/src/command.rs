@@ -56,7 +56,8 @@ pub struct Once {
 /// Whose numbers a request is counted by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The client's own. For requests that make or end a lease.
+    /// The client's own. For requests that make or end a lease, that go by owner name, or that an
+    /// operator makes.
     Client(ClientId),
     /// The lease's own, which end with it. For requests on locks.
     Lease(LeaseId),

@@ -1,7 +1,17 @@
 //! Planted bugs. A checker that has never caught anything proves nothing.
 //!
 //! Each switch breaks one rule at the one place that keeps it. They exist only in builds with
-//! the feature `mutants`; in all others [`crate::State::mutant`] is a constant `false`.
+//! the feature `mutants`; in all others `State::mutant` is a constant `false`. Whatever a bug needs
+//! beyond a condition is kept here, out of the way of the code that is to be trusted.
+
+use crate::command::Mode;
+use crate::ids::{Key, LeaseId, LogTime, Millis};
+use crate::lease::Lease;
+use crate::lock::Many;
+use crate::record::{Record, Role, queue_form};
+use crate::state::State;
+use crate::step::Step;
+use crate::timer::{Timer, Timers};
 
 /// A bug that can be planted.
 #[cfg_attr(not(feature = "mutants"), expect(unreachable_pub, reason = "public with the feature"))]
@@ -74,4 +84,45 @@ impl Mutant {
         Mutant::WaitNeverEnds,
         Mutant::ReentryQueuesAgain,
     ];
+}
+
+impl State {
+    /// What a planted bug would grant: a waiting permit, whoever waits ahead of it.
+    pub(crate) fn overtaking_permit(&self, many: &Many) -> Option<Key> {
+        let holder = self.keys[many.first_key()?].contender()?;
+        let Mode::Permit(limit) = holder.mode else {
+            return None;
+        };
+        if !holder.holds() || many.held() >= limit as usize {
+            return None;
+        }
+        let waits = |key: &&Key| {
+            let contender = self.keys[*key].contender();
+            contender.is_some_and(|one| one.mode == holder.mode && !one.holds())
+        };
+        many.all_keys().find(waits).cloned()
+    }
+}
+
+impl Step<'_> {
+    /// What a planted bug does to a foreign key that is given the lease it is named after.
+    pub(crate) fn move_forward(&mut self, key: &Key, record: &mut Record) {
+        let Some((name, own)) = queue_form(key) else {
+            return;
+        };
+        if matches!(record.role, Role::Foreign) && own == record.lease {
+            self.leave_queue(name.clone(), record);
+            record.role = Role::Contender(self.plain_contender());
+            record.created = record.modified;
+            record.sub = 0;
+            self.enter(name, key, record);
+        }
+    }
+}
+
+/// What a planted bug does instead.
+pub(crate) fn shorten(lease: &mut Lease, id: LeaseId, timers: &mut Timers, now: LogTime) {
+    timers.disarm(lease.deadline, Timer::Lease(id));
+    lease.deadline = now.after(Millis(lease.ttl.0 / 2));
+    timers.arm(lease.deadline, Timer::Lease(id));
 }

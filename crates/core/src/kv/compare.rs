@@ -11,7 +11,7 @@ use crate::state::State;
 impl State {
     /// Whether a comparison holds: for every key of its range, or for the one key that it names,
     /// which is compared as zero if it is not there.
-    pub(crate) fn holds(&self, compare: &Compare) -> bool {
+    pub(crate) fn compare_holds(&self, compare: &Compare) -> bool {
         if let KeyRange::One(key) = &compare.range {
             return relates(self.keys.get(key).map(|record| &**record), compare);
         }

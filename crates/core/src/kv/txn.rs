@@ -65,7 +65,7 @@ impl Step<'_> {
 impl State {
     /// Inner comparisons look at the state before the outermost transaction, as in etcd.
     fn path_of(&self, txn: &Txn) -> Path {
-        let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
+        let succeeded = txn.compares.iter().all(|compare| self.compare_holds(compare));
         let mut path = Path { succeeded, inner: Vec::new() };
         for op in path.branch(txn) {
             if let Op::Txn(inner) = op {

@@ -70,7 +70,7 @@ impl Step<'_> {
     }
 
     /// What an etcd client's transaction makes: exclusive, waiting as long as its lease lives.
-    fn plain_contender(&self) -> Contender {
+    pub(crate) fn plain_contender(&self) -> Contender {
         Contender {
             mode: Mode::Exclusive,
             since: self.state.now,
@@ -114,20 +114,6 @@ impl Step<'_> {
         }
         self.state.keys.insert(key.clone(), record);
         prev
-    }
-
-    /// What a planted bug does to a foreign key that is given the lease it is named after.
-    fn move_forward(&mut self, key: &Key, record: &mut Record) {
-        let Some((name, own)) = queue_form(key) else {
-            return;
-        };
-        if matches!(record.role, Role::Foreign) && own == record.lease {
-            self.leave_queue(name.clone(), record);
-            record.role = Role::Contender(self.plain_contender());
-            record.created = record.modified;
-            record.sub = 0;
-            self.enter(name, key, record);
-        }
     }
 
     pub(crate) fn attach(&mut self, key: &Key, lease: LeaseId) {

@@ -23,7 +23,8 @@ pub(crate) struct Lease {
     pub(crate) ttl: Millis,
     /// The length that it was granted with.
     pub(crate) granted_ttl: Millis,
-    /// When it ends. A renewal only ever moves this forward.
+    /// When it ends. A renewal only ever moves this forward. One that was made for an owner who
+    /// still waits has no end yet; its time begins with the grant.
     pub(crate) deadline: LogTime,
     pub(crate) epoch: Epoch,
     pub(crate) client: ClientId,

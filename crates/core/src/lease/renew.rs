@@ -3,7 +3,7 @@
 use crate::command::{LeaseRenew, Renewal};
 use crate::ids::{Epoch, LeaseId, LogTime, Millis};
 use crate::lease::Lease;
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, shorten};
 use crate::outcome::{Outcome, Reason, RenewResult, Renewed};
 use crate::step::Step;
 use crate::timer::{Timer, Timers};
@@ -66,11 +66,4 @@ fn extend(lease: &mut Lease, id: LeaseId, timers: &mut Timers, now: LogTime) {
     timers.disarm(lease.deadline, Timer::Lease(id));
     lease.deadline = deadline;
     timers.arm(deadline, Timer::Lease(id));
-}
-
-/// What a planted bug does instead.
-fn shorten(lease: &mut Lease, id: LeaseId, timers: &mut Timers, now: LogTime) {
-    timers.disarm(lease.deadline, Timer::Lease(id));
-    lease.deadline = now.after(Millis(lease.ttl.0 / 2));
-    timers.arm(lease.deadline, Timer::Lease(id));
 }

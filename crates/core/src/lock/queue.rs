@@ -81,9 +81,7 @@ impl Queue {
             }
         }
     }
-}
 
-impl Queue {
     /// The key that joined last.
     pub(crate) fn last(&self) -> &Key {
         match self {

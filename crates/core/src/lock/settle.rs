@@ -218,24 +218,8 @@ impl State {
         }
     }
 
-    /// What a planted bug would grant: a waiting permit, whoever waits ahead of it.
-    fn overtaking_permit(&self, many: &crate::lock::Many) -> Option<Key> {
-        let holder = self.keys[many.first_key()?].contender()?;
-        let Mode::Permit(limit) = holder.mode else {
-            return None;
-        };
-        if !holder.holds() || many.held() >= limit as usize {
-            return None;
-        }
-        let waits = |key: &&Key| {
-            let contender = self.keys[*key].contender();
-            contender.is_some_and(|one| one.mode == holder.mode && !one.holds())
-        };
-        many.all_keys().find(waits).cloned()
-    }
-
     /// Whether the key at the frontier of a queue can be granted now.
-    fn is_grantable(&self, name: &LockName, key: &Key, record: &Record) -> bool {
+    pub(crate) fn is_grantable(&self, name: &LockName, key: &Key, record: &Record) -> bool {
         let Some(contender) = record.contender() else {
             return false;
         };

@@ -1,20 +1,17 @@
 //! Renews what was acquired by owner name.
 
 use crate::command::RenewAs;
+use crate::ids::{ClientId, Key, LeaseId, LockName};
 use crate::outcome::{Denial, Outcome};
 use crate::record::contender_key;
 use crate::step::Step;
 
 impl Step<'_> {
     pub(crate) fn renew_as(&mut self, renew: &RenewAs) -> Outcome {
-        self.end_dead_ahead(&renew.name);
-        let Some(lease) = self.owner_lease(&renew.client, &renew.name) else {
-            return match self.state.locks.contains_key(&renew.name) {
-                true => Outcome::Denied(Denial::NotOwner),
-                false => Outcome::NotFound,
-            };
+        let (key, lease) = match self.owned_place(&renew.client, &renew.name) {
+            Ok(place) => place,
+            Err(refused) => return refused,
         };
-        let key = contender_key(&renew.name, lease);
         if !self.state.keys.get(&key).is_some_and(|record| record.holds()) {
             return Outcome::Denied(Denial::NotOwner);
         }
@@ -24,5 +21,19 @@ impl Step<'_> {
         // Whoever renews is alive without the call that acquired.
         self.reattach(&renew.name, lease, None);
         Outcome::Renewed(self.state.grant_of(&key, self.state.keys[&key].token(), lease))
+    }
+
+    /// The place of an owner in a lock's queue, or what to tell who has none.
+    pub(crate) fn owned_place(
+        &mut self,
+        client: &ClientId,
+        name: &LockName,
+    ) -> Result<(Key, LeaseId), Outcome> {
+        self.end_dead_ahead(name);
+        match self.owner_lease(client, name) {
+            Some(lease) => Ok((contender_key(name, lease), lease)),
+            None if self.state.locks.contains_key(name) => Err(Outcome::Denied(Denial::NotOwner)),
+            None => Err(Outcome::NotFound),
+        }
     }
 }

@@ -112,13 +112,33 @@ fn cycle(size: u64) -> (f64, f64) {
     (median(core_times, PAIRS), median(map_times, PAIRS))
 }
 
+/// A bare map's remove and insert of the same keys, all over a map that holds them.
+fn pair<K: Ord + Clone>(keys: impl Iterator<Item = K>) -> f64 {
+    let keys: Vec<K> = keys.collect();
+    let mut map: BTreeMap<K, u64> = keys.iter().cloned().zip(0..).collect();
+    let stride = 1.max(keys.len() / 50_000);
+    let chosen: Vec<&K> = keys.iter().step_by(stride).collect();
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        times.push(time(|| {
+            for key in &chosen {
+                black_box(map.remove(*key));
+                black_box(map.insert((*key).clone(), 1));
+            }
+        }));
+    }
+    median(times, chosen.len() as u64)
+}
+
 /// One lock passes along a long queue; whoever had it stands at the end again.
 fn handover(bars: &mut Bars) {
     println!("\nhand-over in a queue (release, grant, join again), ns");
+    println!("  {:>9}  {:>8}  {:>8}", "waiters", "locks", "map");
     let mut medians = Vec::new();
     for waiters in [100, 10_000, 100_000] {
         let ns = handover_among(waiters);
-        println!("  {waiters:>9} waiters  {ns:>8.0}");
+        let map = pair((1..=waiters).map(|id| format!("the/one/lock/that/everybody/wants/{id:x}")));
+        println!("  {waiters:>9}  {ns:>8.0}  {map:>8.0}");
         medians.push(ns);
     }
     bars.at_most("growth from 100 to 100,000 waiters", medians[2] / medians[0], 2.0);
@@ -159,6 +179,7 @@ fn token_granted(event: &Arc<Event>) -> Option<Token> {
 /// Ten thousand renewals in one command, among more and more leases.
 fn renewals() {
     println!("\nrenewal in a batch of 10,000, ns each");
+    println!("  {:>9}  {:>8}  {:>8}", "leases", "renewals", "map");
     for leases in [10_000, 100_000, 1_000_000] {
         let mut state = state_without_history();
         for id in 1..=leases {
@@ -174,7 +195,8 @@ fn renewals() {
             let renew = LeaseRenew { renewals: renewals.clone() };
             times.push(time(|| drop(apply(&mut state, Action::LeaseRenew(renew)))));
         }
-        println!("  {leases:>9} leases  {:>8.0}", median(times, 10_000));
+        let (ns, map) = (median(times, 10_000), pair(1..=leases));
+        println!("  {leases:>9}  {ns:>8.0}  {map:>8.0}");
     }
 }
 
@@ -235,7 +257,7 @@ fn expire(leases: u64, with_lock: bool) -> f64 {
 /// Writing and reading the whole state.
 fn snapshots() {
     println!("\nsnapshot, ns for each lock");
-    println!("  {:>9}  {:>8}  {:>8}  {:>12}", "locks", "encode", "decode", "bytes each");
+    println!("  {:>9}  {:>8}  {:>8}  {:>10}  {:>8}", "locks", "encode", "decode", "bytes", "map");
     for locks in SIZES {
         let mut state = state_without_history();
         hold(&mut state, locks);
@@ -249,6 +271,7 @@ fn snapshots() {
             len = bytes.len() as u64;
         }
         let (encode, decode) = (median(encodes, locks), median(decodes, locks));
-        println!("  {locks:>9}  {encode:>8.0}  {decode:>8.0}  {:>12}", len / locks);
+        let (bytes, map) = (len / locks, pair((0..locks).map(|number| name(number).to_vec())));
+        println!("  {locks:>9}  {encode:>8.0}  {decode:>8.0}  {bytes:>10}  {map:>8.0}");
     }
 }

@@ -93,11 +93,11 @@ impl Step<'_> {
         seq: Seq,
     ) -> Result<Outcome, Reason> {
         let record = &self.state.keys[key];
-        let (lease, token) = (record.lease, record.token());
+        let lease = record.lease;
         if record.holds() {
             self.refresh_lease(lease, again.ttl)?;
             self.reattach(again.name, lease, again.call);
-            return Ok(Outcome::Renewed(self.state.grant_of(key, token, lease)));
+            return Ok(Outcome::Renewed(self.state.present_grant(key, &self.state.keys[key])));
         }
         if again.wait.is_try() {
             return Ok(Outcome::Denied(self.state.denial_by_first(again.name)));
@@ -233,7 +233,7 @@ impl Step<'_> {
     pub(crate) fn present_answer(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
         let (key, record) = self.state.key_in_queue(name, lease)?;
         Some(match record.holds() {
-            true => Outcome::Acquired(self.state.grant_of(key, record.token(), lease)),
+            true => Outcome::Acquired(self.state.present_grant(key, record)),
             false => Outcome::Queued(self.state.place_of(name, key).into()),
         })
     }

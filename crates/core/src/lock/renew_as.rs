@@ -20,7 +20,7 @@ impl Step<'_> {
         }
         // Whoever renews is alive without the call that acquired.
         self.reattach(&renew.name, lease, None);
-        Outcome::Renewed(self.state.grant_of(&key, self.state.keys[&key].token(), lease))
+        Outcome::Renewed(self.state.present_grant(&key, &self.state.keys[&key]))
     }
 
     /// The place of an owner in a lock's queue, or what to tell who has none.

@@ -289,14 +289,20 @@ impl State {
         (!same).then_some(delay.until)
     }
 
-    /// The grant that a holder has.
+    /// The grant of somebody who holds already. Renewing does not keep what an operator has asked
+    /// for.
+    pub(crate) fn present_grant(&self, key: &Key, record: &Record) -> Grant {
+        let mut grant = self.grant_of(key, record.token(), record.lease);
+        if let Some(until) = record.contender().and_then(Contender::forced) {
+            grant.remaining = grant.remaining.min(until.since(self.now));
+        }
+        grant
+    }
+
+    /// The grant of a new holder.
     pub(crate) fn grant_of(&self, key: &Key, token: Token, lease: LeaseId) -> Grant {
         let lease_left = self.leases.get(&lease).map(|lease| lease.remaining(self.now));
-        let mut remaining = lease_left.unwrap_or_default();
-        // Renewing does not keep what an operator has asked for.
-        if let Some(until) = self.contender_record(key).and_then(|(_, one)| one.forced()) {
-            remaining = remaining.min(until.since(self.now));
-        }
+        let remaining = lease_left.unwrap_or_default();
         let token = if self.mutant(Mutant::TokenPerKey) { Token(1) } else { token };
         Grant { key: key.clone(), lease, token, remaining }
     }

@@ -9,7 +9,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{Key, LeaseId, LockName, LogTime};
-use crate::limits::CLIENT_KEPT;
 use crate::lock::Queue;
 use crate::record::{Contender, Record, Role, Spot, queue_form};
 use crate::state::State;
@@ -183,7 +182,7 @@ impl State {
             arm(lease.revoke_at.unwrap_or(LogTime::NEVER), Timer::Disconnected(id));
         }
         for (id, client) in self.clients.iter().filter(|(_, client)| client.leases.is_empty()) {
-            arm(client.last_seen.after(CLIENT_KEPT), Timer::Client(id.clone()));
+            arm(client.last_seen.after(self.limits.client_kept), Timer::Client(id.clone()));
         }
         for (key, record) in &self.keys {
             if let Role::Contender(contender) = &record.role {

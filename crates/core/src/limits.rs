@@ -42,6 +42,9 @@ pub const TXN_DEPTH_MAX: u32 = 8;
 pub const RENEWALS_MAX: u32 = 100_000;
 /// Answers kept for one caller. A caller may have this many requests open at once.
 pub const WINDOW_LEN_MAX: u32 = 1_024;
+/// How far a place in a queue is counted when it is asked for again. Counting is linear, and nobody
+/// is helped by an exact number that large.
+pub const POSITION_COUNTED_MAX: u32 = 10_000;
 /// Leases and other timers that one entry ends before its commands run, so that an entry's cost
 /// is bounded however many leases are due at once.
 pub const DUE_PER_ENTRY_MAX: u32 = 4_096;
@@ -113,6 +116,18 @@ pub struct Limits {
     pub history_bytes_max: u32,
     /// Single tokens in one fence floor.
     pub floor_tokens_max: u32,
+    /// Transactions inside transactions.
+    pub txn_depth_max: u32,
+    /// Operations in a transaction and all those inside it.
+    pub txn_tree_ops_max: u32,
+    /// How far a place in a queue is counted when it is asked for again.
+    pub position_counted_max: u32,
+    /// How long a fence floor is remembered.
+    pub floor_kept: Millis,
+    /// How long a client without leases stays in the registry.
+    pub client_kept: Millis,
+    /// How long the calls of a lost member may be taken up by another.
+    pub orphan_grace: Millis,
 }
 
 impl Default for Limits {
@@ -136,6 +151,12 @@ impl Default for Limits {
             history_events_max: HISTORY_EVENTS_MAX,
             history_bytes_max: HISTORY_BYTES_MAX,
             floor_tokens_max: FLOOR_TOKENS_MAX,
+            txn_depth_max: TXN_DEPTH_MAX,
+            txn_tree_ops_max: TXN_TREE_OPS_MAX,
+            position_counted_max: POSITION_COUNTED_MAX,
+            floor_kept: FLOOR_KEPT,
+            client_kept: CLIENT_KEPT,
+            orphan_grace: ORPHAN_GRACE,
         }
     }
 }
@@ -158,8 +179,15 @@ impl Limits {
             self.history_events_max,
             self.history_bytes_max,
             self.floor_tokens_max,
+            self.txn_depth_max,
+            self.txn_tree_ops_max,
+            self.position_counted_max,
         ];
+        let kept = [self.floor_kept, self.client_kept, self.orphan_grace];
         counts.iter().all(|&count| count > 0)
+            && kept.iter().all(|&span| span > Millis::ZERO && span <= SPAN_MAX)
+            // What is deeper cannot be read from the log.
+            && self.txn_depth_max <= TXN_DEPTH_MAX
             && self.key_len_max > KEY_SUFFIX_LEN_MAX
             && self.ttl_min > Millis::ZERO
             && self.ttl_min <= self.ttl_max

@@ -9,7 +9,7 @@ use crate::command::{
 };
 use crate::ids::{ClientId, Key, LockName, Millis, Seq, Value};
 use crate::kv::check_repeats;
-use crate::limits::{Limits, TXN_DEPTH_MAX, TXN_TREE_OPS_MAX};
+use crate::limits::Limits;
 use crate::outcome::Reason;
 use crate::range::KeyRange;
 
@@ -39,7 +39,7 @@ fn action(action: &Action, limits: &Limits) -> Check {
         Action::Put(one) => put(one, limits),
         Action::DeleteRange(delete) => delete_range(delete, limits),
         Action::Txn(one) => {
-            let mut left = TXN_TREE_OPS_MAX;
+            let mut left = limits.txn_tree_ops_max;
             txn(one, limits, 1, &mut left)?;
             check_repeats(one)
         }
@@ -229,8 +229,8 @@ fn delete_range(delete: &DeleteRange, limits: &Limits) -> Check {
 
 /// `left` counts the operations of the whole tree.
 fn txn(one: &Txn, limits: &Limits, depth: u32, left: &mut u32) -> Check {
-    if depth > TXN_DEPTH_MAX {
-        return Err(Reason::TxnTooDeep(TXN_DEPTH_MAX));
+    if depth > limits.txn_depth_max {
+        return Err(Reason::TxnTooDeep(limits.txn_depth_max));
     }
     at_most(one.compares.len(), limits.txn_ops_max, Reason::TooManyOps)?;
     at_most(one.success.len(), limits.txn_ops_max, Reason::TooManyOps)?;
@@ -240,7 +240,7 @@ fn txn(one: &Txn, limits: &Limits, depth: u32, left: &mut u32) -> Check {
     }
     for op in one.success.iter().chain(&one.failure) {
         if *left == 0 {
-            let max = TXN_TREE_OPS_MAX;
+            let max = limits.txn_tree_ops_max;
             return Err(Reason::TooManyOps(u64::from(max) + 1, max));
         }
         *left -= 1;

@@ -12,7 +12,7 @@ use crate::command::{Action, Command};
 use crate::event::{Event, EventKind};
 use crate::ids::{Epoch, LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
-use crate::limits::FEATURE_LEVEL;
+use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::may;
 use crate::mutant::Mutant;
 use crate::once::{Recall, fingerprint};
@@ -105,13 +105,24 @@ impl<'a> Step<'a> {
             Action::ReleaseAs(release) => Ok(self.release_as(&release)),
             Action::CallsAnswered(answered) => Ok(self.calls_answered(&answered)),
             Action::NodeLost(lost) => Ok(self.node_lost(lost)),
-            Action::SetLimits(limits) => {
-                self.state.limits = *limits;
-                Ok(Outcome::Done)
-            }
+            Action::SetLimits(limits) => Ok(self.set_limits(*limits)),
             Action::RaiseFeatureLevel(level) => self.raise_feature_level(level),
             Action::Skipped(_) => Ok(Outcome::Done),
         }
+    }
+
+    /// Deadlines that are already fixed stay; how long a client is remembered follows at once.
+    fn set_limits(&mut self, limits: Limits) -> Outcome {
+        let before = core::mem::replace(&mut self.state.limits, limits);
+        let kept = self.state.limits.client_kept;
+        for (id, client) in &self.state.clients {
+            if client.leases.is_empty() && before.client_kept != kept {
+                let timer = Timer::Client(id.clone());
+                self.state.timers.disarm(client.last_seen.after(before.client_kept), timer.clone());
+                self.state.timers.arm(client.last_seen.after(kept), timer);
+            }
+        }
+        Outcome::Done
     }
 
     /// A level beyond this build's must stop the node, not be refused by it alone. Decoding has

@@ -89,6 +89,7 @@ scripts! {
     lease_record
     lease_states
     lock_delay
+    limits_in_the_state
     lock_delays_of_two_clients
     lock_record
     lock_states

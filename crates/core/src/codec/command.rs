@@ -304,6 +304,12 @@ wire_struct!(Limits {
     history_events_max: u32,
     history_bytes_max: u32,
     floor_tokens_max: u32,
+    txn_depth_max: u32,
+    txn_tree_ops_max: u32,
+    position_counted_max: u32,
+    floor_kept: Millis,
+    client_kept: Millis,
+    orphan_grace: Millis,
 });
 
 wire_enum!(KeyRange {

@@ -12,7 +12,6 @@ use super::reader::Reader;
 use super::wire::{Wire, wire_enum};
 use super::writer::Writer;
 use crate::ids::{Boot, ClientId, Key, LockName, LogTime, NodeId, Revision};
-use crate::limits::CLIENT_KEPT;
 use crate::lock::{Many, Queue};
 use crate::record::{Contender, Record, Spot, queue_form};
 use crate::state::State;
@@ -237,7 +236,10 @@ fn lease_timers(state: &State) -> Vec<(LogTime, Timer)> {
     }
     for (id, client) in &state.clients {
         if client.leases.is_empty() {
-            timers.push((client.last_seen.after(CLIENT_KEPT), Timer::Client(id.clone())));
+            timers.push((
+                client.last_seen.after(state.limits.client_kept),
+                Timer::Client(id.clone()),
+            ));
         }
     }
     timers

@@ -4,7 +4,6 @@ use alloc::collections::btree_map::Entry;
 
 use crate::ids::{ClientId, LeaseId, LogTime};
 use crate::lease::Client;
-use crate::limits::CLIENT_KEPT;
 use crate::outcome::Reason;
 use crate::step::Step;
 use crate::timer::Timer;
@@ -20,6 +19,7 @@ impl Step<'_> {
             return Err(Reason::ClientEmpty);
         }
         let (now, max) = (self.state.now, self.state.limits.clients_max);
+        let kept = self.state.limits.client_kept;
         let known = self.state.clients.len();
         let client = match self.state.clients.entry(id.clone()) {
             Entry::Occupied(client) => client.into_mut(),
@@ -28,8 +28,8 @@ impl Step<'_> {
         };
         if client.leases.is_empty() {
             let timer = Timer::Client(id.clone());
-            self.state.timers.disarm(client.last_seen.after(CLIENT_KEPT), timer.clone());
-            self.state.timers.arm(now.after(CLIENT_KEPT), timer);
+            self.state.timers.disarm(client.last_seen.after(kept), timer.clone());
+            self.state.timers.arm(now.after(kept), timer);
         }
         client.last_seen = now;
         if let Some(address) = address.filter(|address| !address.is_empty()) {
@@ -44,7 +44,7 @@ impl Step<'_> {
             return;
         };
         if client.leases.is_empty() {
-            let until = client.last_seen.after(CLIENT_KEPT);
+            let until = client.last_seen.after(self.state.limits.client_kept);
             self.state.timers.disarm(until, Timer::Client(id.clone()));
         }
         client.leases.insert(lease);
@@ -63,7 +63,7 @@ impl Step<'_> {
         client.leases.remove(&lease);
         client.last_seen = client.last_seen.max(renewed_at);
         if client.leases.is_empty() {
-            let until = client.last_seen.after(CLIENT_KEPT);
+            let until = client.last_seen.after(self.state.limits.client_kept);
             self.state.timers.arm(until, Timer::Client(id.clone()));
         }
     }

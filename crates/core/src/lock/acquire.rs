@@ -7,7 +7,6 @@ use crate::command::{Acquire, Mode, Terms, Wait};
 use crate::event::Cause;
 use crate::ids::{CallId, ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Seq};
 use crate::lease::Ending;
-use crate::limits::DUE_PER_ENTRY_MAX;
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Denial, Outcome, Place, Reason};
@@ -17,10 +16,6 @@ use crate::record::{
 use crate::state::State;
 use crate::step::Step;
 use crate::timer::Timer;
-
-/// How far a place is counted when it is asked for again. Counting is linear, and nobody is
-/// helped by an exact number that large.
-const POSITION_COUNTED_MAX: usize = 10_000;
 
 /// What matters of an acquire whose place is there already.
 pub(crate) struct Again<'a> {
@@ -188,7 +183,7 @@ impl Step<'_> {
         }
         let Some(queue) = self.state.locks.get(name) else { return };
         let mut dead = Vec::new();
-        for key in queue.keys().take(DUE_PER_ENTRY_MAX as usize) {
+        for key in queue.keys().take(self.state.limits.due_per_entry_max as usize) {
             let record = &self.state.keys[key];
             let live = self.state.lease_is_live(record.lease);
             if record.contender().is_some() && !live {
@@ -269,7 +264,8 @@ impl State {
             Some(Queue::Many(many)) => {
                 let spot = record.spot();
                 let waits = |key: &Key| !self.keys[key].holds();
-                let position = many.position(spot, POSITION_COUNTED_MAX, waits);
+                let position =
+                    many.position(spot, self.limits.position_counted_max as usize, waits);
                 (many.before(spot).cloned(), position)
             }
             _ => (None, 1),

@@ -8,7 +8,6 @@
 use crate::command::{CallsAnswered, NodeLost};
 use crate::event::Cause;
 use crate::ids::{Boot, CallId, Key, LogTime, NodeId};
-use crate::limits::ORPHAN_GRACE;
 use crate::outcome::Outcome;
 use crate::record::Contender;
 use crate::state::State;
@@ -20,7 +19,7 @@ impl Step<'_> {
     pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
         let Some(CallId { node, boot }) = contender.call() else { return };
         self.state.calls.entry((node, boot)).or_default().insert(key.clone());
-        let until = self.state.now.after(ORPHAN_GRACE);
+        let until = self.state.now.after(self.state.limits.orphan_grace);
         if let Some((lost, at)) = self.state.lost_nodes.get_mut(&node)
             && *lost >= boot
             && *at == LogTime::NEVER
@@ -49,7 +48,7 @@ impl Step<'_> {
     }
 
     pub(crate) fn node_lost(&mut self, lost: NodeLost) -> Outcome {
-        let until = self.state.now.after(ORPHAN_GRACE);
+        let until = self.state.now.after(self.state.limits.orphan_grace);
         if let Some(&(boot, at)) = self.state.lost_nodes.get(&lost.node) {
             if boot >= lost.boot {
                 return Outcome::Done;

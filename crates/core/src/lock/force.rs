@@ -7,7 +7,6 @@
 use crate::command::{ForceRelease, Mode};
 use crate::event::{Cause, EventKind};
 use crate::ids::{Key, LockName, LogTime, Revision, Token};
-use crate::limits::FLOOR_KEPT;
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
@@ -56,7 +55,7 @@ impl Step<'_> {
     /// tokens already.
     fn fence_off(&mut self, name: &LockName, token: Token, mode: Mode) -> Result<(), Reason> {
         let max = self.state.limits.floor_tokens_max;
-        let until = self.state.now.after(FLOOR_KEPT);
+        let until = self.state.now.after(self.state.limits.floor_kept);
         let mut floor = self.state.floors.get(name).cloned().unwrap_or_default();
         if mode == Mode::Exclusive {
             floor.below = floor.below.max(Token(token.0 + 1));

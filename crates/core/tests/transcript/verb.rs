@@ -143,15 +143,18 @@ fn limits(words: &mut Words, mut limits: Limits) -> Parsed<Limits> {
     if words.is_empty() {
         return Err("which limits?".into());
     }
-    let spans: [(&str, &mut Millis); 3] = [
+    let spans: [(&str, &mut Millis); 6] = [
         ("ttl_min", &mut limits.ttl_min),
         ("ttl_max", &mut limits.ttl_max),
         ("span_max", &mut limits.span_max),
+        ("floor_kept", &mut limits.floor_kept),
+        ("client_kept", &mut limits.client_kept),
+        ("orphan_grace", &mut limits.orphan_grace),
     ];
     for (name, limit) in spans {
         *limit = words.span(name)?.unwrap_or(*limit);
     }
-    let counts: [(&str, &mut u32); 15] = [
+    let counts: [(&str, &mut u32); 18] = [
         ("key_len_max", &mut limits.key_len_max),
         ("value_len_max", &mut limits.value_len_max),
         ("text_len_max", &mut limits.text_len_max),
@@ -167,6 +170,9 @@ fn limits(words: &mut Words, mut limits: Limits) -> Parsed<Limits> {
         ("history_events_max", &mut limits.history_events_max),
         ("history_bytes_max", &mut limits.history_bytes_max),
         ("floor_tokens_max", &mut limits.floor_tokens_max),
+        ("txn_depth_max", &mut limits.txn_depth_max),
+        ("txn_tree_ops_max", &mut limits.txn_tree_ops_max),
+        ("position_counted_max", &mut limits.position_counted_max),
     ];
     for (name, limit) in counts {
         if let Some(text) = words.option(name) {

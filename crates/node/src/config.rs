@@ -28,6 +28,11 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
+    /// How many ticks to wait for another member before giving up: two election timeouts.
+    pub fn patience_ticks(&self) -> u64 {
+        2 * self.election_ticks.1 as u64
+    }
+
     /// The defaults: ticks of ten milliseconds, heartbeats every hundred, elections after half a
     /// second to a second.
     pub fn new(id: u64) -> NodeConfig {

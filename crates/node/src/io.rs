@@ -65,10 +65,32 @@ pub enum Class {
 pub enum PeerMessage {
     /// A message of the consensus engine, in its own encoding.
     Raft(Vec<u8>),
-    /// A command for the leader, numbered by the sender.
-    Forward(u64, Class, Vec<u8>),
+    /// A command for the leader.
+    Forward(Forward),
     /// The answer to a forwarded command.
-    Forwarded(u64, Box<Answer>),
+    Forwarded(ForwardNumber, Box<Answer>),
+}
+
+/// A command on its way to the leader.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forward {
+    /// The term in which the receiver is thought to lead.
+    pub term: u64,
+    /// How its answer will be called.
+    pub number: ForwardNumber,
+    /// How urgent it is.
+    pub class: Class,
+    /// The command, encoded.
+    pub command: Vec<u8>,
+}
+
+/// Numbers the commands that one member forwards. They grow, also over its restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ForwardNumber {
+    /// The life of the sender's process.
+    pub boot: u64,
+    /// Counts within it.
+    pub count: u64,
 }
 
 /// What came of a proposal.
@@ -80,6 +102,9 @@ pub enum ProposeError {
     /// It was not done: there is no leader to do it.
     #[error("there is no leader")]
     NoLeader,
+    /// It was not done: it is no command that this build can read.
+    #[error("the command cannot be read")]
+    Malformed,
     /// It was not done: too much is waiting.
     #[error("too many requests are waiting")]
     Overloaded,
@@ -99,6 +124,8 @@ pub enum Output {
     Reply(RequestId, Box<Answer>),
     /// The state is fresh enough for this read now.
     ReadReady(RequestId),
+    /// The read cannot be served.
+    ReadFailed(RequestId, ProposeError),
     /// An entry was applied, and this happened.
     Applied(u64, Vec<Arc<Event>>),
     /// The role of this node, or who leads, has changed.

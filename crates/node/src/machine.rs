@@ -1,7 +1,7 @@
 //! The one file that knows what is replicated: everything else moves bytes.
 
 pub use fencepost_core::codec::DecodeError;
-use fencepost_core::codec::{decode_entry, encode_entry_from, peek_stamp};
+use fencepost_core::codec::{decode_command, decode_entry, encode_entry_from, peek_stamp};
 pub use fencepost_core::{Effects, Event, LogTime, Reply, State};
 
 /// The replicated state machine.
@@ -43,6 +43,11 @@ impl Machine {
     pub fn next_deadline(&self) -> Option<LogTime> {
         self.state.next_deadline()
     }
+}
+
+/// Whether these bytes are a command that every member will be able to read.
+pub fn is_command(bytes: &[u8]) -> bool {
+    decode_command(bytes).is_ok()
 }
 
 /// Packs encoded commands under one stamp.

@@ -7,6 +7,7 @@
 
 mod drain;
 mod forward;
+mod hear;
 mod propose;
 mod read;
 
@@ -17,7 +18,7 @@ use raft::{Config, RawNode, StateRole};
 
 use crate::clock::LogClock;
 use crate::config::NodeConfig;
-use crate::io::{Input, MemberId, Micros, Output, PeerMessage, ProposeError, RequestId, Role};
+use crate::io::{ForwardNumber, Input, MemberId, Micros, Output, ProposeError, RequestId, Role};
 use crate::machine::{LogTime, Machine};
 use crate::store::Store;
 
@@ -39,15 +40,15 @@ pub struct Node {
     /// Entries that are in the log and not applied yet, with who waits for them.
     in_flight: VecDeque<Batch>,
     /// Commands that were sent to the leader.
-    forwarded: BTreeMap<u64, Forwarded>,
+    forwarded: BTreeMap<ForwardNumber, Forwarded>,
     last_forward: u64,
     /// The last number that each other member's forwarded commands came with.
-    heard_forwards: BTreeMap<MemberId, u64>,
+    heard_forwards: BTreeMap<MemberId, ForwardNumber>,
     reads: Reads,
     /// Messages that rest on batches which are not durable yet, by the number of the batch.
     held_back: VecDeque<(u64, Vec<Message>)>,
-    /// The batches that the disk has not confirmed.
-    unconfirmed: VecDeque<u64>,
+    /// The batches that the disk has not confirmed, and when they were handed to it.
+    unconfirmed: VecDeque<(u64, u64)>,
     /// The last stamp that this node has put into the log, or found there when it took office.
     last_stamp: LogTime,
     halted: bool,
@@ -55,7 +56,9 @@ pub struct Node {
 
 impl Node {
     /// A node over a recovered log. The machine stands where the log's snapshot left it.
-    pub fn new(config: NodeConfig, store: Store, machine: Machine) -> raft::Result<Node> {
+    pub fn new(config: NodeConfig, mut store: Store, machine: Machine) -> raft::Result<Node> {
+        // What was applied was committed, whatever the log on disk knew of that.
+        store.raise_commit(machine.applied());
         let engine = Config {
             id: config.id,
             election_tick: config.election_ticks.0,
@@ -80,7 +83,7 @@ impl Node {
             waiting: Waiting::default(),
             in_flight: VecDeque::new(),
             forwarded: BTreeMap::new(),
-            last_forward: config.boot << 32,
+            last_forward: 0,
             heard_forwards: BTreeMap::new(),
             reads: Reads::default(),
             held_back: VecDeque::new(),
@@ -114,12 +117,13 @@ impl Node {
             Input::Tick => {
                 self.ticks += 1;
                 self.raft.tick();
-                self.repeat_reads();
+                self.repeat_reads(outputs);
                 self.give_up_forwards(outputs);
+                self.yield_if_stuck();
             }
             Input::Peer(from, message) => self.hear(from, message, outputs),
             Input::Propose(proposal) => self.admit(proposal, outputs),
-            Input::Read(request) => self.read(request),
+            Input::Read(request) => self.read(request, outputs),
             Input::Persisted(number) => self.persisted(number, outputs),
             // Refused while a change of members is pending; the timer will see to it.
             Input::Campaign => drop(self.raft.campaign()),
@@ -128,23 +132,6 @@ impl Node {
                 self.propose_stamp();
                 self.raft.transfer_leader(member);
             }
-        }
-    }
-
-    fn hear(&mut self, from: u64, message: PeerMessage, outputs: &mut Vec<Output>) {
-        match message {
-            PeerMessage::Raft(bytes) => {
-                // What cannot be read, or comes from a stranger, is as good as lost.
-                if let Ok(message) = <Message as prost_for_raft::Message>::decode(&*bytes)
-                    && message.from == from
-                {
-                    drop(self.raft.step(message));
-                }
-            }
-            PeerMessage::Forward(number, class, command) => {
-                self.admit_forwarded(from, number, class, command, outputs);
-            }
-            PeerMessage::Forwarded(number, answer) => self.answered(number, *answer, outputs),
         }
     }
 
@@ -161,6 +148,22 @@ impl Node {
         let span = (most - least).max(1) as u64;
         let ticks = least + usize::try_from(drawn % span).unwrap_or(0);
         self.raft.raft.set_randomized_election_timeout(ticks);
+    }
+
+    /// A leader whose disk hangs commits through the others but applies nothing: its clients would
+    /// wait while their leases run out. It hands leadership to the member that has most of the log.
+    fn yield_if_stuck(&mut self) {
+        let patience = self.config.election_ticks.1 as u64;
+        let stuck = |&(_, tick): &(u64, u64)| tick + patience < self.ticks;
+        if !self.leads() || !self.unconfirmed.front().is_some_and(stuck) {
+            return;
+        }
+        let members = self.raft.raft.prs().iter().filter(|(id, _)| **id != self.config.id);
+        let best = members.max_by_key(|(id, progress)| (progress.matched, **id)).map(|(id, _)| *id);
+        if let Some(best) = best {
+            self.propose_stamp();
+            self.raft.transfer_leader(best);
+        }
     }
 
     /// Whether this node leads.

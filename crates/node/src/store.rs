@@ -23,9 +23,16 @@ impl Store {
     /// A log as it was recovered from disk, with the members as the snapshot before it has them.
     pub fn recovered(recovered: Recovered, conf_state: ConfState) -> Store {
         let wal::HardState { term, vote, commit } = recovered.hard_state;
+        // A snapshot stands for what was committed.
+        let commit = commit.max(recovered.start.index);
         let hard_state = HardState { term, vote, commit };
         let entries = recovered.entries.into_iter().map(engine_entry).collect();
         Store { hard_state, conf_state, start: recovered.start, entries }
+    }
+
+    /// Notes that everything up to `index` is committed, as far as it is there.
+    pub fn raise_commit(&mut self, index: u64) {
+        self.hard_state.commit = self.hard_state.commit.max(index.min(self.last()));
     }
 
     /// Appends entries. The first one replaces what stands at its index and all after it.

@@ -1,6 +1,8 @@
 //! Nodes without I/O, run by hand: elections, batches, log time, reads, and what is never said
 //! too early.
 
+#[path = "cluster/chaos.rs"]
+mod chaos;
 #[path = "cluster/support.rs"]
 mod support;
 
@@ -74,11 +76,76 @@ fn a_slow_disk_does_not_stop_heartbeats() {
     let mut cluster = Cluster::new(3, 7);
     let leader = cluster.elect();
     let term = cluster.node(leader).role().term;
-    cluster.slow_disk(leader, 5_000 * MS);
-    // The two followers are a quorum without the leader's own disk.
-    assert!(matches!(cluster.done(leader, put("a")), Outcome::Put(None)));
-    cluster.run(4_000 * MS);
+    cluster.slow_disk(leader, 900 * MS);
+    for number in 0..4 {
+        cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(950 * MS);
+    }
     assert_eq!((cluster.leader(), cluster.node(leader).role().term), (Some(leader), term));
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_hands_over() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 5_000));
+    cluster.slow_disk(leader, 60_000 * MS);
+    let request = cluster.propose(leader, put("stuck"));
+    for _ in 0..40 {
+        cluster.run(200 * MS);
+        cluster.propose(1 + leader % 3, renew(1));
+    }
+    let successor = cluster.leader().expect("there is a leader");
+    assert_ne!(successor, leader, "the stuck leader stays");
+    assert!(cluster.answers.contains_key(&request), "its clients wait for ever");
+    let alive = cluster.node(successor).machine().state().lease(LeaseId(1)).is_some();
+    assert!(alive, "a lease that was renewed all the time has ended");
+}
+
+#[test]
+fn what_cannot_be_read_never_reaches_the_log() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let before = cluster.entries_persisted;
+    let follower = 1 + leader % 3;
+    for id in [leader, follower] {
+        let request = cluster.propose_bytes(id, vec![0xff, 0xff]);
+        assert!(cluster.run_until(|cluster| cluster.answers.contains_key(&request)), "no answer");
+        assert_eq!(cluster.answers[&request], Err(ProposeError::Malformed));
+    }
+    assert_eq!(cluster.entries_persisted, before);
+}
+
+#[test]
+fn a_forwarded_copy_is_done_once() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.copies = true;
+    for number in 0..20 {
+        cluster.done(1 + leader % 3, put(&format!("k{number}")));
+    }
+    cluster.run(100 * MS);
+    let keys = cluster.node(leader).machine().state().range(&every_key());
+    assert!(keys.kvs.iter().all(|kv| kv.version == 1), "done twice");
+}
+
+#[test]
+fn a_slow_network_still_serves_reads() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.latency = 80 * MS;
+    let requests = [cluster.read(leader), cluster.read(1 + leader % 3)];
+    let served = |cluster: &Cluster| requests.iter().all(|one| cluster.reads.contains(one));
+    assert!(cluster.run_until(served), "reads are never confirmed");
+}
+
+#[test]
+fn a_read_that_cannot_be_served_is_told_so() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.isolate(leader);
+    let read = cluster.read(leader);
+    assert!(cluster.run_until(|cluster| cluster.failed_reads.contains(&read)), "waits for ever");
 }
 
 #[test]

@@ -19,6 +19,7 @@ impl Node {
     }
 
     fn take_ready(&mut self, mut ready: Ready, outputs: &mut Vec<Output>) {
+        assert!(ready.snapshot().is_empty(), "snapshots are turned away where they arrive");
         // A leader replicates while its own disk is still busy.
         send(ready.take_messages(), outputs);
         for read in ready.take_read_states() {
@@ -32,7 +33,7 @@ impl Node {
         self.held_back.push_back((number, held_back));
         match persist {
             Some(persist) => {
-                self.unconfirmed.push_back(number);
+                self.unconfirmed.push_back((number, self.ticks));
                 outputs.push(Output::Persist(persist));
             }
             None => self.release(outputs),
@@ -61,13 +62,13 @@ impl Node {
 
     /// The disk has confirmed everything up to this number.
     pub(super) fn persisted(&mut self, number: u64, outputs: &mut Vec<Output>) {
-        while self.unconfirmed.pop_front_if(|one| *one <= number).is_some() {}
+        while self.unconfirmed.pop_front_if(|one| one.0 <= number).is_some() {}
         self.release(outputs);
     }
 
     /// Lets go of the messages that rest only on what is durable.
     fn release(&mut self, outputs: &mut Vec<Output>) {
-        let bound = self.unconfirmed.front().copied().unwrap_or(u64::MAX);
+        let bound = self.unconfirmed.front().map_or(u64::MAX, |one| one.0);
         let mut last = None;
         while let Some((number, messages)) = self.held_back.pop_front_if(|one| one.0 < bound) {
             send(messages, outputs);

@@ -2,12 +2,16 @@
 
 use super::Node;
 use super::propose::Asker;
-use crate::io::{Answer, Class, MemberId, Output, PeerMessage, Proposal, ProposeError, RequestId};
+use crate::io::{
+    Answer, Class, Forward, ForwardNumber, MemberId, Output, PeerMessage, Proposal, ProposeError,
+    RequestId,
+};
 
 /// A command that was sent to the leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forwarded {
     request: RequestId,
+    class: Class,
     to: MemberId,
     tick: u64,
 }
@@ -19,41 +23,57 @@ impl Node {
         proposal: Proposal,
         outputs: &mut Vec<Output>,
     ) {
-        if self.forwarded.len() >= self.config.waiting_max {
-            self.refuse(proposal.request, ProposeError::Overloaded, outputs);
+        let Proposal { request, class, command } = proposal;
+        let max = match class {
+            Class::Ordinary => self.config.waiting_max,
+            Class::Renewal => self.config.renewals_waiting_max,
+        };
+        let count = self.forwarded.values().filter(|sent| sent.class == class).take(max).count();
+        if count >= max {
+            self.refuse(request, ProposeError::Overloaded, outputs);
             return;
         }
         self.last_forward += 1;
-        let sent = Forwarded { request: proposal.request, to: leader, tick: self.ticks };
-        self.forwarded.insert(self.last_forward, sent);
-        let message = PeerMessage::Forward(self.last_forward, proposal.class, proposal.command);
-        outputs.push(Output::Send(leader, message));
+        let number = ForwardNumber { boot: self.config.boot, count: self.last_forward };
+        self.forwarded.insert(number, Forwarded { request, class, to: leader, tick: self.ticks });
+        let forward = Forward { term: self.role.term, number, class, command };
+        outputs.push(Output::Send(leader, PeerMessage::Forward(forward)));
     }
 
-    /// Takes another member's command. Its numbers grow, also over its restarts, so a copy that
-    /// the network made, or one that was overtaken, is not done a second time.
+    /// Takes another member's command, if this node leads in the very term that it was sent in.
+    ///
+    /// A leader that restarts leads in another term, so what it has heard in this one is all in
+    /// memory: a copy that the network made, or one that was overtaken, is not done a second time.
+    /// What was sent to another term is passed over without a word, because an older copy of it
+    /// may have been done.
     pub(super) fn admit_forwarded(
         &mut self,
         from: MemberId,
-        number: u64,
-        class: Class,
-        command: Vec<u8>,
+        forward: Forward,
         outputs: &mut Vec<Output>,
     ) {
-        let last = self.heard_forwards.entry(from).or_default();
-        if number <= *last {
+        if !self.leads() || forward.term != self.role.term {
             return;
         }
-        *last = number;
-        let asker = Asker::There(from, number);
-        if self.leads() {
-            self.enqueue(asker, class, command, outputs);
-        } else {
-            self.answer(asker, Err(ProposeError::NoLeader), outputs);
+        let last = self.heard_forwards.entry(from).or_default();
+        if forward.number <= *last {
+            return;
         }
+        *last = forward.number;
+        let asker = Asker::There(from, forward.number);
+        self.enqueue(asker, forward.class, forward.command, outputs);
     }
 
-    pub(super) fn answered(&mut self, number: u64, answer: Answer, outputs: &mut Vec<Output>) {
+    pub(super) fn answered(
+        &mut self,
+        from: MemberId,
+        number: ForwardNumber,
+        answer: Answer,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.forwarded.get(&number).is_none_or(|sent| sent.to != from) {
+            return;
+        }
         if let Some(sent) = self.forwarded.remove(&number) {
             outputs.push(Output::Reply(sent.request, Box::new(answer)));
         }
@@ -61,19 +81,18 @@ impl Node {
 
     /// The leader that these went to leads no more. It may have put them into the log.
     pub(super) fn abandon_forwards(&mut self, to: Option<MemberId>, outputs: &mut Vec<Output>) {
-        let lost = self.forwarded.extract_if(.., |_, sent| Some(sent.to) == to);
-        let requests: Vec<RequestId> = lost.map(|(_, sent)| sent.request).collect();
-        for request in requests {
-            self.refuse(request, ProposeError::Indeterminate, outputs);
-        }
+        self.abandon_where(|sent| Some(sent.to) == to, outputs);
     }
 
     /// An answer that has not come for two election timeouts may never come.
     pub(super) fn give_up_forwards(&mut self, outputs: &mut Vec<Output>) {
-        let patience = 2 * self.config.election_ticks.1 as u64;
-        let ticks = self.ticks;
-        let old = self.forwarded.extract_if(.., |_, sent| sent.tick + patience < ticks);
-        let requests: Vec<RequestId> = old.map(|(_, sent)| sent.request).collect();
+        let (ticks, patience) = (self.ticks, self.config.patience_ticks());
+        self.abandon_where(|sent| sent.tick + patience < ticks, outputs);
+    }
+
+    fn abandon_where(&mut self, lost: impl Fn(&Forwarded) -> bool, outputs: &mut Vec<Output>) {
+        let lost = self.forwarded.extract_if(.., |_, sent| lost(sent));
+        let requests: Vec<RequestId> = lost.map(|(_, sent)| sent.request).collect();
         for request in requests {
             self.refuse(request, ProposeError::Indeterminate, outputs);
         }

@@ -6,9 +6,10 @@ use raft::prelude::Entry;
 
 use super::Node;
 use crate::io::{
-    Answer, Class, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError, RequestId,
+    Answer, Class, ForwardNumber, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError,
+    RequestId,
 };
-use crate::machine::{LogTime, Reply, pack};
+use crate::machine::{LogTime, Reply, is_command, pack};
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
 /// them at most so much of their time.
@@ -20,7 +21,7 @@ pub(super) enum Asker {
     /// A client of this node.
     Here(RequestId),
     /// Another member, by the number that it gave.
-    There(MemberId, u64),
+    There(MemberId, ForwardNumber),
 }
 
 /// A command that is not in the log yet.
@@ -67,6 +68,11 @@ impl Node {
         command: Vec<u8>,
         outputs: &mut Vec<Output>,
     ) {
+        // Once it is in the log, what cannot be read stops every member for good.
+        if !is_command(&command) || command.len() > self.config.batch_bytes_max {
+            self.answer(asker, Err(ProposeError::Malformed), outputs);
+            return;
+        }
         let (queue, max) = match class {
             Class::Ordinary => (&mut self.waiting.ordinary, self.config.waiting_max),
             Class::Renewal => (&mut self.waiting.renewals, self.config.renewals_waiting_max),
@@ -96,7 +102,20 @@ impl Node {
             }
         }
         if self.stamp_is_due() {
-            self.propose_stamp();
+            self.propose_due_stamp(outputs);
+        }
+    }
+
+    /// A stamp that may end leases takes the renewals that wait along: whoever renewed in time
+    /// must not be overtaken, however many entries are on their way.
+    fn propose_due_stamp(&mut self, outputs: &mut Vec<Output>) {
+        let waiting = std::mem::take(&mut self.waiting.renewals);
+        let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
+            waiting.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
+        if !self.propose(&commands, askers.clone()) {
+            for asker in askers {
+                self.answer(asker, Err(ProposeError::NoLeader), outputs);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads of the state as it is now: one round of the quorum for all that wait, no disk.
 
 use super::Node;
-use crate::io::{Output, RequestId};
+use crate::io::{Output, ProposeError, RequestId};
 
 /// A question to the quorum that is not answered after so many ticks is asked again: the engine
 /// drops it without a word until its leader has committed something in its term.
@@ -12,33 +12,64 @@ const ASK_AGAIN_TICKS: u64 = 10;
 pub(super) struct Reads {
     /// Not asked for yet. They never join a question that is on its way: its answer may be older
     /// than they are.
-    waiting: Vec<RequestId>,
+    waiting: Vec<Read>,
     asked: Option<Asked>,
     /// Confirmed for an index that must be applied first.
-    confirmed: Vec<(u64, Vec<RequestId>)>,
+    confirmed: Vec<(u64, Vec<Read>)>,
     last_context: u64,
 }
 
+/// One read, and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    request: RequestId,
+    tick: u64,
+}
+
+/// A question on its way, perhaps asked several times. Any answer will do: all were asked after
+/// the reads came.
 #[derive(Debug)]
 struct Asked {
-    context: u64,
-    requests: Vec<RequestId>,
+    contexts: Vec<Vec<u8>>,
+    reads: Vec<Read>,
     tick: u64,
 }
 
 impl Reads {
     /// The quorum has confirmed that its leader leads, with this much committed.
     pub(super) fn confirm(&mut self, context: &[u8], index: u64) {
-        let same = |asked: &Asked| asked.context.to_be_bytes() == *context;
-        if let Some(asked) = self.asked.take_if(|asked| same(asked)) {
-            self.confirmed.push((index, asked.requests));
+        let answered = |asked: &mut Asked| asked.contexts.iter().any(|one| one == context);
+        if let Some(asked) = self.asked.take_if(answered) {
+            self.confirmed.push((index, asked.reads));
         }
+    }
+
+    fn len(&self) -> usize {
+        let asked = self.asked.as_ref().map_or(0, |asked| asked.reads.len());
+        let confirmed: usize = self.confirmed.iter().map(|(_, reads)| reads.len()).sum();
+        self.waiting.len() + asked + confirmed
+    }
+
+    /// Takes out all that came before this tick.
+    fn take_older(&mut self, tick: u64) -> Vec<Read> {
+        let asked = self.asked.iter_mut().map(|asked| &mut asked.reads);
+        let confirmed = self.confirmed.iter_mut().map(|(_, reads)| reads);
+        let groups = asked.chain(confirmed).chain([&mut self.waiting]);
+        let old = groups.flat_map(|reads| reads.extract_if(.., |read| read.tick < tick));
+        let old = old.collect();
+        self.asked.take_if(|asked| asked.reads.is_empty());
+        self.confirmed.retain(|(_, reads)| !reads.is_empty());
+        old
     }
 }
 
 impl Node {
-    pub(super) fn read(&mut self, request: RequestId) {
-        self.reads.waiting.push(request);
+    pub(super) fn read(&mut self, request: RequestId, outputs: &mut Vec<Output>) {
+        if self.reads.len() >= self.config.waiting_max {
+            outputs.push(Output::ReadFailed(request, ProposeError::Overloaded));
+            return;
+        }
+        self.reads.waiting.push(Read { request, tick: self.ticks });
         self.ask();
     }
 
@@ -47,25 +78,33 @@ impl Node {
         if self.reads.asked.is_some() || self.reads.waiting.is_empty() {
             return;
         }
-        let requests = std::mem::take(&mut self.reads.waiting);
-        self.ask_for(requests);
+        let reads = std::mem::take(&mut self.reads.waiting);
+        let context = self.put_question();
+        self.reads.asked = Some(Asked { contexts: vec![context], reads, tick: self.ticks });
     }
 
     /// Every question has a context of its own, over all members and restarts: an answer to an
     /// old one must not pass for an answer to this.
-    fn ask_for(&mut self, requests: Vec<RequestId>) {
+    fn put_question(&mut self) -> Vec<u8> {
         self.reads.last_context += 1;
-        let context = self.config.id << 56 ^ self.config.boot << 32 ^ self.reads.last_context;
-        self.reads.asked = Some(Asked { context, requests, tick: self.ticks });
-        self.raft.read_index(context.to_be_bytes().to_vec());
+        let parts = [self.config.id, self.config.boot, self.reads.last_context];
+        let context: Vec<u8> = parts.iter().flat_map(|part| part.to_be_bytes()).collect();
+        self.raft.read_index(context.clone());
+        context
     }
 
-    pub(super) fn repeat_reads(&mut self) {
+    /// Asks again what was not answered, and gives up what has waited for too long.
+    pub(super) fn repeat_reads(&mut self, outputs: &mut Vec<Output>) {
         let ticks = self.ticks;
+        let since = ticks.saturating_sub(self.config.patience_ticks());
+        for read in self.reads.take_older(since) {
+            outputs.push(Output::ReadFailed(read.request, ProposeError::NoLeader));
+        }
         let old = |asked: &mut Asked| asked.tick + ASK_AGAIN_TICKS <= ticks;
         if let Some(mut asked) = self.reads.asked.take_if(old) {
-            asked.requests.append(&mut self.reads.waiting);
-            self.ask_for(asked.requests);
+            asked.contexts.push(self.put_question());
+            asked.tick = ticks;
+            self.reads.asked = Some(asked);
         }
     }
 
@@ -73,8 +112,8 @@ impl Node {
     pub(super) fn serve_reads(&mut self, outputs: &mut Vec<Output>) {
         let applied = self.machine.applied();
         let ready = self.reads.confirmed.extract_if(.., |(index, _)| *index <= applied);
-        for request in ready.flat_map(|(_, requests)| requests) {
-            outputs.push(Output::ReadReady(request));
+        for read in ready.flat_map(|(_, reads)| reads) {
+            outputs.push(Output::ReadReady(read.request));
         }
         self.ask();
     }

@@ -42,6 +42,11 @@ pub(crate) struct Cluster {
     pub(crate) cut: BTreeSet<(u64, u64)>,
     pub(crate) answers: BTreeMap<u64, Answer>,
     pub(crate) reads: BTreeSet<u64>,
+    pub(crate) failed_reads: BTreeSet<u64>,
+    /// How long a message takes.
+    pub(crate) latency: u64,
+    /// Whether every message arrives a second time.
+    pub(crate) copies: bool,
     /// Every output, as text: two runs of one seed must give the same.
     pub(crate) trace: Vec<String>,
     pub(crate) entries_persisted: usize,
@@ -59,6 +64,9 @@ impl Cluster {
             cut: BTreeSet::new(),
             answers: BTreeMap::new(),
             reads: BTreeSet::new(),
+            failed_reads: BTreeSet::new(),
+            latency: MS,
+            copies: false,
             trace: Vec::new(),
             entries_persisted: 0,
             seed,
@@ -149,15 +157,22 @@ impl Cluster {
                     self.plan(sync, Happening::Synced(id, persist));
                 }
                 Output::Send(to, message) => {
-                    if !self.cut.contains(&(id, to)) {
-                        self.plan(MS, Happening::Arrives(id, to, message));
+                    if self.cut.contains(&(id, to)) {
+                        continue;
                     }
+                    if self.copies {
+                        self.plan(7 * MS, Happening::Arrives(id, to, message.clone()));
+                    }
+                    self.plan(self.latency, Happening::Arrives(id, to, message));
                 }
                 Output::Reply(RequestId(request), answer) => {
                     let twice = self.answers.insert(request, *answer);
                     assert!(twice.is_none(), "request {request} was answered twice");
                 }
                 Output::ReadReady(RequestId(request)) => drop(self.reads.insert(request)),
+                Output::ReadFailed(RequestId(request), _) => {
+                    self.failed_reads.insert(request);
+                }
                 Output::Halt(why) => panic!("member {id} halted: {why}"),
                 Output::Applied(..) | Output::Role(_) => {}
             }
@@ -233,6 +248,15 @@ impl Cluster {
         let number = self.counter;
         let mut command = Vec::new();
         encode_command(&Command::from(action), &mut command);
+        let request = RequestId(number);
+        self.input(id, Input::Propose(Proposal { request, class, command }));
+        number
+    }
+
+    /// Proposes bytes that need not be a command.
+    pub(crate) fn propose_bytes(&mut self, id: u64, command: Vec<u8>) -> u64 {
+        self.counter += 1;
+        let (number, class) = (self.counter, Class::Ordinary);
         let request = RequestId(number);
         self.input(id, Input::Propose(Proposal { request, class, command }));
         number

@@ -3,16 +3,13 @@
 //! What must hold whatever happens: one leader for each term, one log for all, nothing
 //! acknowledged is lost, nothing is done twice, and a healed cluster serves again.
 
-#[path = "cluster/support.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_core::command::Put;
 use fencepost_core::range::{KeyRange, RangeQuery};
 use fencepost_core::{Action, Key, Outcome, Value};
 
-use support::{Cluster, MS};
+use crate::support::{Cluster, MS};
 
 /// A small generator, so that a failing seed can be run again anywhere.
 struct Dice(u64);
@@ -73,6 +70,9 @@ fn do_harm(cluster: &mut Cluster, dice: &mut Dice, down: &mut BTreeSet<u64>) {
 fn run(seed: u64) {
     let mut cluster = Cluster::new(3, seed);
     let mut dice = Dice(seed);
+    // Each kind of trouble is off in some seeds: quiet networks have bugs of their own.
+    cluster.copies = seed % 2 == 0;
+    cluster.latency = MS * (1 + dice.roll(40));
     let (mut witness, mut down) = (Witness::default(), BTreeSet::new());
     let mut asked = BTreeMap::new();
     for number in 0..200 {

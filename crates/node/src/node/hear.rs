@@ -1,0 +1,62 @@
+//! What other members say, checked before the consensus engine sees it.
+//!
+//! The engine trusts its peers and panics on messages that none should send. A buggy or newer peer
+//! must not be able to stop this node, so what makes no sense is treated as lost.
+
+use raft::prelude::{Entry, EntryType, Message, MessageType};
+
+use super::Node;
+use crate::io::{MemberId, Output, PeerMessage};
+
+/// Terms stay below this; the engine adds to them.
+const TERM_LIMIT: u64 = 1 << 62;
+
+impl Node {
+    pub(super) fn hear(&mut self, from: MemberId, message: PeerMessage, outputs: &mut Vec<Output>) {
+        match message {
+            PeerMessage::Raft(bytes) => {
+                if let Ok(message) = <Message as prost_for_raft::Message>::decode(&*bytes)
+                    && message.from == from
+                    && self.is_sound(&message)
+                {
+                    // A refusal concerns the message alone, and its sender will notice.
+                    drop(self.raft.step(message));
+                }
+            }
+            PeerMessage::Forward(forward) => self.admit_forwarded(from, forward, outputs),
+            PeerMessage::Forwarded(number, answer) => {
+                self.answered(from, number, *answer, outputs);
+            }
+        }
+    }
+
+    /// Whether a message is one that a member may send to this one, and can be true.
+    fn is_sound(&self, message: &Message) -> bool {
+        let Some(kind) = MessageType::from_i32(message.msg_type) else { return false };
+        let last = self.raft.raft.raft_log.last_index();
+        let sensible = match kind {
+            MessageType::MsgAppend => follow_each_other(message.index, &message.entries),
+            MessageType::MsgAppendResponse => message.index <= last,
+            MessageType::MsgHeartbeat => message.commit <= last,
+            MessageType::MsgReadIndex | MessageType::MsgReadIndexResp => message.entries.len() == 1,
+            MessageType::MsgRequestVote
+            | MessageType::MsgRequestVoteResponse
+            | MessageType::MsgRequestPreVote
+            | MessageType::MsgRequestPreVoteResponse
+            | MessageType::MsgHeartbeatResponse
+            | MessageType::MsgTimeoutNow => true,
+            // Proposals come as forwarded commands, snapshots are not served yet, and the rest is
+            // the engine's talk with itself.
+            _ => false,
+        };
+        sensible && message.to == self.config.id && message.term < TERM_LIMIT
+    }
+}
+
+/// Whether entries come one after the other behind `before`, all of kinds that are known.
+fn follow_each_other(before: u64, entries: &[Entry]) -> bool {
+    let known = |entry: &Entry| EntryType::from_i32(entry.entry_type).is_some();
+    let indexes = entries.iter().map(|entry| entry.index);
+    let expected = (before + 1..).take(entries.len());
+    before < TERM_LIMIT && entries.iter().all(known) && indexes.eq(expected)
+}

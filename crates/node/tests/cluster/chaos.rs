@@ -71,12 +71,12 @@ fn run(seed: u64) {
     let mut cluster = Cluster::new(3, seed);
     let mut dice = Dice(seed);
     // Each kind of trouble is off in some seeds: quiet networks have bugs of their own.
-    cluster.copies = seed % 2 == 0;
+    cluster.copies = seed.is_multiple_of(2);
     cluster.latency = MS * (1 + dice.roll(40));
     let (mut witness, mut down) = (Witness::default(), BTreeSet::new());
     let mut asked = BTreeMap::new();
     for number in 0..200 {
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             do_harm(&mut cluster, &mut dice, &mut down);
         }
         let target = 1 + dice.roll(3);

@@ -75,7 +75,7 @@ fn run(seed: u64) {
     cluster.latency = MS * (1 + dice.roll(40));
     let (mut witness, mut down) = (Witness::default(), BTreeSet::new());
     let mut asked = BTreeMap::new();
-    for number in 0..200 {
+    for number in 0_u64..200 {
         if number.is_multiple_of(5) {
             do_harm(&mut cluster, &mut dice, &mut down);
         }

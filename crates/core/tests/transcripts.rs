@@ -110,6 +110,7 @@ scripts! {
     owner_door
     owner_door_waiting
     owner_lease_avoids_foreign_key
+    owner_lease_is_not_cancelled
     owner_lease_serves_one_lock
     owner_lease_survives_other_keys
     permit_prefix
@@ -136,6 +137,7 @@ scripts! {
     text_form
     time_never_goes_back
     try_leaves_nothing
+    txn_loses_a_group_it_writes
     vault_2526_key_without_lease
     wait_queue_entry
     waiting_owner_lease_does_not_run

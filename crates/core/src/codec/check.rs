@@ -137,6 +137,15 @@ mod tests {
         same("an impossible revision", refusal(|state| state.revision = Revision::LIMIT));
         same("an impossible feature level", refusal(|state| state.feature_level = 0));
         same("limits that contradict each other", refusal(|state| state.limits.leases_max = 0));
+        same("a log time beyond all time", refusal(|state| state.now = LogTime::LIMIT));
+        same("a lease id that cannot have been chosen", refusal(|state| state.last_lease = -1));
+        same(
+            "a lease made for a lock that it does not stand for",
+            refusal(|state| {
+                let lease = state.leases.get_mut(&LeaseId(1)).expect("it was granted");
+                lease.sole_lock = Some(LockName::from("elsewhere"));
+            }),
+        );
         same(
             "a client without a name",
             refusal(|state| drop(state.clients.insert("".into(), Default::default()))),

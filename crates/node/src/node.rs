@@ -22,7 +22,7 @@ use crate::io::{ForwardNumber, Input, MemberId, Micros, Output, ProposeError, Re
 use crate::machine::{LogTime, Machine};
 use crate::store::Store;
 
-use forward::Forwarded;
+use forward::Forwards;
 use propose::{Batch, Waiting};
 use read::Reads;
 
@@ -40,7 +40,7 @@ pub struct Node {
     /// Entries that are in the log and not applied yet, with who waits for them.
     in_flight: VecDeque<Batch>,
     /// Commands that were sent to the leader.
-    forwarded: BTreeMap<ForwardNumber, Forwarded>,
+    forwarded: Forwards,
     last_forward: u64,
     /// The last number that each other member's forwarded commands came with.
     heard_forwards: BTreeMap<MemberId, ForwardNumber>,
@@ -82,7 +82,7 @@ impl Node {
             role: Role::default(),
             waiting: Waiting::default(),
             in_flight: VecDeque::new(),
-            forwarded: BTreeMap::new(),
+            forwarded: Forwards::default(),
             last_forward: 0,
             heard_forwards: BTreeMap::new(),
             reads: Reads::default(),
@@ -158,7 +158,9 @@ impl Node {
         if !self.leads() || !self.unconfirmed.front().is_some_and(stuck) {
             return;
         }
-        let members = self.raft.raft.prs().iter().filter(|(id, _)| **id != self.config.id);
+        let progress = self.raft.raft.prs();
+        let can_lead = |id: u64| id != self.config.id && progress.conf().voters().contains(id);
+        let members = progress.iter().filter(|(id, _)| can_lead(**id));
         let best = members.max_by_key(|(id, progress)| (progress.matched, **id)).map(|(id, _)| *id);
         if let Some(best) = best {
             self.propose_stamp();

@@ -1,5 +1,7 @@
 //! Commands that reach a follower go on to the leader, and their answers come back.
 
+use std::collections::BTreeMap;
+
 use super::Node;
 use super::propose::Asker;
 use crate::io::{
@@ -9,11 +11,33 @@ use crate::io::{
 
 /// A command that was sent to the leader.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Forwarded {
+struct Forwarded {
     request: RequestId,
-    class: Class,
     to: MemberId,
     tick: u64,
+}
+
+/// The commands that were sent to the leader, each class with room of its own.
+#[derive(Debug, Default)]
+pub(super) struct Forwards {
+    ordinary: BTreeMap<ForwardNumber, Forwarded>,
+    renewals: BTreeMap<ForwardNumber, Forwarded>,
+}
+
+impl Forwards {
+    fn both(&mut self) -> [&mut BTreeMap<ForwardNumber, Forwarded>; 2] {
+        [&mut self.renewals, &mut self.ordinary]
+    }
+
+    /// Takes out all that `wanted` says.
+    fn take(&mut self, wanted: impl Fn(&Forwarded) -> bool) -> Vec<RequestId> {
+        let mut taken = Vec::new();
+        for sent in self.both() {
+            let found = sent.extract_if(.., |_, sent| wanted(sent));
+            taken.extend(found.map(|(_, sent)| sent.request));
+        }
+        taken
+    }
 }
 
 impl Node {
@@ -24,18 +48,17 @@ impl Node {
         outputs: &mut Vec<Output>,
     ) {
         let Proposal { request, class, command } = proposal;
-        let max = match class {
-            Class::Ordinary => self.config.waiting_max,
-            Class::Renewal => self.config.renewals_waiting_max,
+        let (sent, max) = match class {
+            Class::Ordinary => (&mut self.forwarded.ordinary, self.config.waiting_max),
+            Class::Renewal => (&mut self.forwarded.renewals, self.config.renewals_waiting_max),
         };
-        let count = self.forwarded.values().filter(|sent| sent.class == class).take(max).count();
-        if count >= max {
+        if sent.len() >= max {
             self.refuse(request, ProposeError::Overloaded, outputs);
             return;
         }
         self.last_forward += 1;
         let number = ForwardNumber { boot: self.config.boot, count: self.last_forward };
-        self.forwarded.insert(number, Forwarded { request, class, to: leader, tick: self.ticks });
+        sent.insert(number, Forwarded { request, to: leader, tick: self.ticks });
         let forward = Forward { term: self.role.term, number, class, command };
         outputs.push(Output::Send(leader, PeerMessage::Forward(forward)));
     }
@@ -71,11 +94,13 @@ impl Node {
         answer: Answer,
         outputs: &mut Vec<Output>,
     ) {
-        if self.forwarded.get(&number).is_none_or(|sent| sent.to != from) {
-            return;
-        }
-        if let Some(sent) = self.forwarded.remove(&number) {
-            outputs.push(Output::Reply(sent.request, Box::new(answer)));
+        for sent in self.forwarded.both() {
+            if sent.get(&number).is_some_and(|sent| sent.to == from)
+                && let Some(sent) = sent.remove(&number)
+            {
+                outputs.push(Output::Reply(sent.request, Box::new(answer)));
+                return;
+            }
         }
     }
 
@@ -91,9 +116,7 @@ impl Node {
     }
 
     fn abandon_where(&mut self, lost: impl Fn(&Forwarded) -> bool, outputs: &mut Vec<Output>) {
-        let lost = self.forwarded.extract_if(.., |_, sent| lost(sent));
-        let requests: Vec<RequestId> = lost.map(|(_, sent)| sent.request).collect();
-        for request in requests {
+        for request in self.forwarded.take(lost) {
             self.refuse(request, ProposeError::Indeterminate, outputs);
         }
     }

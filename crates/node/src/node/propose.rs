@@ -91,28 +91,22 @@ impl Node {
             return;
         }
         while self.in_flight.len() < self.config.in_flight_max && self.batch_is_due() {
-            let batch = self.take_batch();
-            let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
-                batch.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
-            if !self.propose(&commands, askers.clone()) {
-                // Dropped by the engine: certainly not in the log.
-                for asker in askers {
-                    self.answer(asker, Err(ProposeError::NoLeader), outputs);
-                }
-            }
+            let batch = self.take_batch(&[Class::Renewal, Class::Ordinary]);
+            self.propose_batch(batch, outputs);
         }
+        // A stamp goes out however many entries are on their way, because time goes on. The
+        // renewals that wait go along, or it would soon run past leases that were renewed.
         if self.stamp_is_due() {
-            self.propose_due_stamp(outputs);
+            let batch = self.take_batch(&[Class::Renewal]);
+            self.propose_batch(batch, outputs);
         }
     }
 
-    /// A stamp that may end leases takes the renewals that wait along: whoever renewed in time
-    /// must not be overtaken, however many entries are on their way.
-    fn propose_due_stamp(&mut self, outputs: &mut Vec<Output>) {
-        let waiting = std::mem::take(&mut self.waiting.renewals);
+    fn propose_batch(&mut self, batch: Vec<Queued>, outputs: &mut Vec<Output>) {
         let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
-            waiting.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
+            batch.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
         if !self.propose(&commands, askers.clone()) {
+            // Dropped by the engine: certainly not in the log.
             for asker in askers {
                 self.answer(asker, Err(ProposeError::NoLeader), outputs);
             }
@@ -124,11 +118,16 @@ impl Node {
         !self.waiting.ordinary.is_empty() || self.waiting.renewals.front().is_some_and(waited)
     }
 
-    /// Renewals first: they are small, and what they keep alive must not wait behind a flood.
-    fn take_batch(&mut self) -> Vec<Queued> {
+    /// Takes what fits into one entry, class by class. Renewals come first: they are small, and
+    /// what they keep alive must not wait behind a flood.
+    fn take_batch(&mut self, classes: &[Class]) -> Vec<Queued> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for queue in [&mut self.waiting.renewals, &mut self.waiting.ordinary] {
+        for class in classes {
+            let queue = match class {
+                Class::Renewal => &mut self.waiting.renewals,
+                Class::Ordinary => &mut self.waiting.ordinary,
+            };
             while let Some(queued) = queue.front() {
                 let full = batch.len() >= self.config.batch_len_max
                     || bytes + queued.command.len() > self.config.batch_bytes_max;

@@ -120,6 +120,18 @@ impl Step<'_> {
     }
 }
 
+#[cfg(feature = "mutants")]
+impl State {
+    /// What a planted bug does when another node takes office: every lease gets its time anew.
+    pub fn restart_leases(&mut self) {
+        for (&id, lease) in &mut self.leases {
+            self.timers.disarm(lease.deadline, Timer::Lease(id));
+            lease.deadline = self.now.after(lease.ttl);
+            self.timers.arm(lease.deadline, Timer::Lease(id));
+        }
+    }
+}
+
 /// What a planted bug does instead.
 pub(crate) fn shorten(lease: &mut Lease, id: LeaseId, timers: &mut Timers, now: LogTime) {
     timers.disarm(lease.deadline, Timer::Lease(id));

@@ -50,6 +50,12 @@ impl State {
         Ok(self)
     }
 
+    /// What a planted bug does when a snapshot is installed.
+    #[cfg(feature = "mutants")]
+    pub fn lose_leases(&mut self) {
+        self.drop_leases();
+    }
+
     /// Ends every lease. Contenders live only on live leases, so no contender is left.
     fn drop_leases(&mut self) {
         let ids: Vec<_> = self.leases.keys().copied().collect();

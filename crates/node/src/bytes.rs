@@ -12,6 +12,22 @@ pub(crate) fn to_u64(number: usize) -> u64 {
     u64::try_from(number).expect("asserted above: both have 64 bits")
 }
 
+pub(crate) fn put_u32(number: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+pub(crate) fn put_u64(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Text after its length. What is longer than `max` is cut at a letter: only names and messages
+/// are written like this, and a short one is better than none.
+pub(crate) fn put_text(text: &str, max: usize, out: &mut Vec<u8>) {
+    let text = &text[..text.floor_char_boundary(max)];
+    put_u32(u32::try_from(text.len()).unwrap_or_default(), out);
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// Reads from a slice, from front to back. `None` means that it is cut short.
 pub(crate) struct Reader<'a> {
     left: &'a [u8],
@@ -24,6 +40,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.left)
     }
 
     pub(crate) fn raw(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -40,6 +61,24 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
+    }
+
+    /// Has one spelling for each value, like everything here.
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Text after its length, which may be `max` bytes at most.
+    pub(crate) fn text(&mut self, max: usize) -> Option<String> {
+        let len = to_usize(self.u32()?.into());
+        if len > max {
+            return None;
+        }
+        String::from_utf8(self.raw(len)?.to_vec()).ok()
     }
 
     pub(crate) fn u32(&mut self) -> Option<u32> {

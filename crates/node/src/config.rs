@@ -25,6 +25,10 @@ pub struct NodeConfig {
     pub in_flight_max: usize,
     /// How long a renewal waits for company, in microseconds.
     pub renewal_wait: u64,
+    /// A snapshot is made after so many entries.
+    pub snapshot_entries: u64,
+    /// A snapshot is made after so many bytes of entries.
+    pub snapshot_bytes: u64,
 }
 
 impl NodeConfig {
@@ -48,6 +52,8 @@ impl NodeConfig {
             batch_bytes_max: 1 << 20,
             in_flight_max: 8,
             renewal_wait: 5_000,
+            snapshot_entries: 100_000,
+            snapshot_bytes: 64 << 20,
         }
     }
 }

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use crate::machine::{Event, Reply};
-use crate::wal::{Batch, Entry, EntryRef, HardState};
+use crate::membership::{Member, Membership};
+use crate::snapshot_keeper::{SnapshotDone, SnapshotTask};
+use crate::snapshot_store::SnapshotId;
+use crate::wal::{Batch, Entry, EntryRef, HardState, Start};
 
 /// A member of the cluster, as Raft knows it. Never zero, never reused.
 pub type MemberId = u64;
@@ -21,7 +24,7 @@ pub struct RequestId(pub u64);
 pub struct Micros(pub u64);
 
 /// Something that happens to a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Input {
     /// Time went by. Expected every ten milliseconds.
     Tick,
@@ -37,6 +40,74 @@ pub enum Input {
     Campaign,
     /// Hand leadership to this member.
     TransferTo(MemberId),
+    /// An operator, or a node that wants to join, asks for a change of members.
+    Change(RequestId, Change),
+    /// A snapshot task was carried out.
+    Snapshot(SnapshotDone),
+    /// An operator wants a snapshot of the state as it is now, for a backup.
+    Save(RequestId),
+}
+
+/// A change of members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Add a member that only follows until it is promoted.
+    Add(Member),
+    /// Let a member vote that has caught up.
+    Promote(MemberId),
+    /// Take a member out, for good.
+    Remove(MemberId),
+    /// Let `new`, which follows already, take the place of the voter `old` in one step.
+    Replace {
+        /// Who goes.
+        old: MemberId,
+        /// Who comes.
+        new: MemberId,
+    },
+}
+
+/// Why the members stay as they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Only the leader can do it.
+    #[error("this node does not lead")]
+    NotLeader {
+        /// Who does, if that is known.
+        leader: Option<MemberId>,
+    },
+    /// One change at a time.
+    #[error("another change of members is under way")]
+    Pending,
+    /// There is no such member.
+    #[error("there is no member {0:x}")]
+    UnknownMember(MemberId),
+    /// Somebody else has this name.
+    #[error("a member named {0} exists already")]
+    NameTaken(String),
+    /// This number was a member before.
+    #[error("member {0:x} was removed, and its number is never used again")]
+    WasRemoved(MemberId),
+    /// The name or an address is longer than it may be, or the number is zero.
+    #[error("the member's number, name or addresses cannot be used")]
+    Malformed,
+    /// It must have nearly all of the log before it votes.
+    #[error("the member is {behind} entries behind")]
+    NotCaughtUp {
+        /// How many entries it lacks.
+        behind: u64,
+    },
+    /// A cluster needs a voter.
+    #[error("the last voter cannot be removed")]
+    LastVoter,
+    /// So few of the remaining voters answer that nothing could be decided any more.
+    #[error("the voters that would remain and answer are no majority")]
+    QuorumAtRisk,
+    /// The leader was to go. It hands over first: ask its successor.
+    #[error("the leader hands over before it goes")]
+    HandingOver,
+    /// It may or may not come to pass: leadership was lost while it was on its way.
+    #[error("the outcome is unknown: leadership changed before it was seen")]
+    Indeterminate,
 }
 
 /// A command on its way into the log.
@@ -69,6 +140,35 @@ pub enum PeerMessage {
     Forward(Forward),
     /// The answer to a forwarded command.
     Forwarded(ForwardNumber, Box<Answer>),
+    /// Asks for pieces of a snapshot. Also sent without room, to say that it is still being
+    /// worked on.
+    SnapshotWanted {
+        /// Which one.
+        id: SnapshotId,
+        /// The first piece that is missing, counted from zero.
+        next: u64,
+        /// How many pieces may be sent.
+        room: u32,
+    },
+    /// A piece of a snapshot.
+    SnapshotPiece(SnapshotPiece),
+    /// There is no such snapshot any more.
+    SnapshotGone(SnapshotId),
+    /// The receiver is not a member any more, and will never be one under this number again.
+    YouWereRemoved,
+}
+
+/// A piece of a snapshot on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotPiece {
+    /// Which snapshot.
+    pub id: SnapshotId,
+    /// Which piece, counted from zero.
+    pub number: u64,
+    /// Whether it is the last one.
+    pub is_last: bool,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// A command on its way to the leader.
@@ -114,7 +214,7 @@ pub enum ProposeError {
 }
 
 /// Something that a node wants done, in the order in which it is given.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Output {
     /// Append to the log and make it durable, then say [`Input::Persisted`].
     Persist(Persist),
@@ -130,6 +230,23 @@ pub enum Output {
     Applied(u64, Vec<Arc<Event>>),
     /// The role of this node, or who leads, has changed.
     Role(Role),
+    /// Carry out a snapshot task, beside everything else, then say [`Input::Snapshot`]. Tasks are
+    /// carried out one after the other, in order.
+    Snapshot(SnapshotTask),
+    /// Let the log on disk begin after this entry: snapshots cover what is before. May be done at
+    /// leisure, but in order with what is persisted.
+    Purge(Start),
+    /// The whole state was replaced by a snapshot. Whatever was derived from it must be looked at
+    /// anew.
+    Installed(SnapshotId),
+    /// The members have changed.
+    Members(Box<Membership>),
+    /// Answer a change of members.
+    Changed(RequestId, Result<(), ChangeError>),
+    /// Answer [`Input::Save`]: the snapshot on disk that was made.
+    Saved(RequestId, Result<SnapshotId, String>),
+    /// This node is not a member any more. It does nothing from here on; the process should stop.
+    Removed,
     /// The node cannot go on without risking to diverge. The process must stop.
     Halt(String),
 }
@@ -141,6 +258,8 @@ pub struct Persist {
     pub number: u64,
     /// The term, the vote and the commit index.
     pub hard_state: HardState,
+    /// If a snapshot replaces the log: what the new log begins after.
+    pub start: Option<Start>,
     /// New entries. The first one replaces what stands at its index and all after it.
     pub entries: Vec<Entry>,
 }
@@ -149,7 +268,7 @@ impl Persist {
     /// The same, as the log takes it.
     pub fn batch(&self) -> Batch<'_> {
         let entries = self.entries.iter().map(EntryRef::from).collect();
-        Batch { start: None, hard_state: Some(self.hard_state), entries }
+        Batch { start: self.start, hard_state: Some(self.hard_state), entries }
     }
 }
 

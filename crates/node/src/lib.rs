@@ -7,6 +7,7 @@
 //! simulated disk that crashes and lies as the caller wants. Refuses: to know what a lock is. Only
 //! [`machine`] names the state machine; entries and snapshots are bytes elsewhere.
 
+pub mod boot;
 mod bytes;
 pub mod clock;
 pub mod config;
@@ -16,7 +17,12 @@ pub mod disk;
 pub mod fuzz;
 pub mod io;
 pub mod machine;
+pub mod membership;
+pub mod mutant;
 pub mod node;
+pub mod peer;
+pub mod replica;
+pub mod snapshot_keeper;
 pub mod snapshot_store;
 pub mod store;
 pub mod wal;

@@ -2,7 +2,13 @@
 
 pub use fencepost_core::codec::DecodeError;
 use fencepost_core::codec::{decode_command, decode_entry, encode_entry_from, peek_stamp};
-pub use fencepost_core::{Effects, Event, LogTime, Reply, State};
+pub use fencepost_core::codec::{decode_reply, encode_reply};
+pub use fencepost_core::{Effects, Event, LogTime, Millis, Reason, Reply, State};
+
+use crate::wal::Entry;
+
+/// The kind of the entries that are the machine's. The engine's own have others.
+const NORMAL: u8 = 0;
 
 /// The replicated state machine.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +18,21 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// A fresh machine behind this entry.
+    pub fn at(applied: u64) -> Machine {
+        Machine { state: State::default(), applied }
+    }
+
+    /// Appends the bytes of its state.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.state.encode(out);
+    }
+
+    /// Reads a state that covers the log up to this entry.
+    pub fn decode(applied: u64, bytes: &[u8]) -> Result<Machine, DecodeError> {
+        Ok(Machine { state: State::decode(bytes)?, applied })
+    }
+
     /// The state, for reading.
     pub fn state(&self) -> &State {
         &self.state
@@ -33,10 +54,46 @@ impl Machine {
         Ok(effects)
     }
 
+    /// Applies an entry from the log again, for its effect on the state alone.
+    pub fn replay(&mut self, entry: &Entry) -> Result<(), String> {
+        if entry.index != self.applied + 1 {
+            return Err(format!("entry {} cannot follow {}", entry.index, self.applied));
+        }
+        if entry.kind == NORMAL {
+            self.apply(entry.index, &entry.data).map_err(|malformed| malformed.to_string())?;
+        } else {
+            self.pass(entry.index);
+        }
+        Ok(())
+    }
+
+    /// Makes ready for a cluster that goes on from a backup.
+    pub fn restored(self, grant_after: Option<Millis>) -> Result<Machine, Reason> {
+        Ok(Machine { state: self.state.restore(grant_after)?, ..self })
+    }
+
     /// Passes over an entry that is not the machine's.
     pub fn pass(&mut self, index: u64) {
         assert!(index == self.applied + 1, "entry {index} cannot follow {}", self.applied);
         self.applied = index;
+    }
+
+    /// Plants a bug in the state, for tests that must catch it.
+    #[cfg(feature = "mutants")]
+    pub fn plant(&mut self, mutant: fencepost_core::Mutant) {
+        self.state.plant(mutant);
+    }
+
+    /// What a planted bug does when a snapshot is installed.
+    pub(crate) fn lose_grants(&mut self) {
+        #[cfg(feature = "mutants")]
+        self.state.lose_leases();
+    }
+
+    /// What a planted bug does when a node takes office.
+    pub(crate) fn restart_leases(&mut self) {
+        #[cfg(feature = "mutants")]
+        self.state.restart_leases();
     }
 
     /// When log time next ends something by itself.

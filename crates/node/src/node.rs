@@ -6,8 +6,12 @@
 //! confirmed the batch that it rests on.
 
 mod drain;
+mod fetch;
 mod forward;
+mod give;
 mod hear;
+mod make;
+mod members;
 mod propose;
 mod read;
 
@@ -20,17 +24,26 @@ use crate::clock::LogClock;
 use crate::config::NodeConfig;
 use crate::io::{ForwardNumber, Input, MemberId, Micros, Output, ProposeError, RequestId, Role};
 use crate::machine::{LogTime, Machine};
+use crate::membership::Membership;
+use crate::replica::Replica;
+use crate::snapshot_keeper::SnapshotDone;
+use crate::snapshot_store::SnapshotId;
 use crate::store::Store;
 
+use fetch::Fetch;
 use forward::Forwards;
+use give::Giving;
+use make::Making;
+use members::Changes;
 use propose::{Batch, Waiting};
 use read::Reads;
 
 /// One member of the cluster.
 pub struct Node {
     config: NodeConfig,
-    raft: RawNode<Store>,
-    machine: Machine,
+    pub(crate) raft: RawNode<Store>,
+    pub(crate) machine: Machine,
+    membership: Membership,
     clock: LogClock,
     now: Micros,
     ticks: u64,
@@ -51,12 +64,31 @@ pub struct Node {
     unconfirmed: VecDeque<(u64, u64)>,
     /// The last stamp that this node has put into the log, or found there when it took office.
     last_stamp: LogTime,
+    /// When each other member was last heard of.
+    heard: BTreeMap<MemberId, u64>,
+    /// Changes of members that are in the log and not applied yet.
+    changes: Changes,
+    /// The snapshots that this node makes, sends and receives.
+    making: Making,
+    giving: Giving,
+    fetch: Option<Fetch>,
+    /// A snapshot was installed with this batch, which is not durable yet. Until it is, the engine
+    /// would look for the log that the snapshot has replaced.
+    installing: Option<u64>,
     halted: bool,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::mutant::Mutant>,
+    #[cfg(feature = "mutants")]
+    pub(crate) wall_clock: u64,
+    /// For how many milliseconds the first command of the present batch has waited.
+    #[cfg(feature = "mutants")]
+    pub(crate) batch_waited: u64,
 }
 
 impl Node {
     /// A node over a recovered log. The machine stands where the log's snapshot left it.
-    pub fn new(config: NodeConfig, mut store: Store, machine: Machine) -> raft::Result<Node> {
+    pub fn new(config: NodeConfig, mut store: Store, replica: Replica) -> raft::Result<Node> {
+        let Replica { machine, membership } = replica;
         // What was applied was committed, whatever the log on disk knew of that.
         store.raise_commit(machine.applied());
         let engine = Config {
@@ -76,6 +108,7 @@ impl Node {
         let mut node = Node {
             raft: RawNode::new(&engine, store, &logger)?,
             machine,
+            membership,
             clock: LogClock::default(),
             now: Micros(0),
             ticks: 0,
@@ -89,7 +122,19 @@ impl Node {
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             last_stamp: LogTime::default(),
+            heard: BTreeMap::new(),
+            changes: Changes::new(),
+            making: Making::default(),
+            giving: Giving::new(),
+            fetch: None,
+            installing: None,
             halted: false,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+            #[cfg(feature = "mutants")]
+            wall_clock: 0,
+            #[cfg(feature = "mutants")]
+            batch_waited: 0,
             config,
         };
         node.draw_election_timeout();
@@ -109,30 +154,67 @@ impl Node {
         self.drain(&mut outputs);
         self.propose_what_waits(&mut outputs);
         self.drain(&mut outputs);
+        self.make_if_due(&mut outputs);
         outputs
     }
 
     fn take(&mut self, input: Input, outputs: &mut Vec<Output>) {
         match input {
-            Input::Tick => {
-                self.ticks += 1;
-                self.raft.tick();
-                self.repeat_reads(outputs);
-                self.give_up_forwards(outputs);
-                self.yield_if_stuck();
-            }
+            Input::Tick => self.tick(outputs),
+            // Lost: others will say it again.
+            Input::Peer(..) | Input::Campaign if self.installing.is_some() => {}
             Input::Peer(from, message) => self.hear(from, message, outputs),
             Input::Propose(proposal) => self.admit(proposal, outputs),
             Input::Read(request) => self.read(request, outputs),
             Input::Persisted(number) => self.persisted(number, outputs),
             // Refused while a change of members is pending; the timer will see to it.
-            Input::Campaign => drop(self.raft.campaign()),
+            Input::Campaign if self.may_campaign() => drop(self.raft.campaign()),
+            Input::Campaign => {}
             Input::TransferTo(member) => {
-                // The successor's log time goes on from here.
-                self.propose_stamp();
-                self.raft.transfer_leader(member);
+                if self.leads() {
+                    self.transfer_to(member);
+                }
             }
+            Input::Change(request, change) => self.change(request, change, outputs),
+            Input::Snapshot(done) => self.snapshot_done(done, outputs),
+            Input::Save(request) => self.save(request),
         }
+    }
+
+    fn tick(&mut self, outputs: &mut Vec<Output>) {
+        self.ticks += 1;
+        self.repeat_reads(outputs);
+        self.give_up_forwards(outputs);
+        if self.installing.is_some() {
+            return;
+        }
+        if self.leads() || self.may_campaign() || !self.raft.raft.promotable() {
+            self.raft.tick();
+        }
+        self.yield_if_stuck();
+        self.leave_joint();
+        self.give_up_gifts();
+        self.tick_fetch(outputs);
+    }
+
+    fn snapshot_done(&mut self, done: SnapshotDone, outputs: &mut Vec<Output>) {
+        match done {
+            SnapshotDone::Made(id, result) => self.made(id, result, outputs),
+            SnapshotDone::Read(to, id, piece) => self.give_piece(to, id, piece, outputs),
+            SnapshotDone::Kept(id, _, result) => self.kept(id, &result),
+            SnapshotDone::Loaded(id, result) => self.loaded(id, result),
+        }
+    }
+
+    /// Whether this node may stand for election.
+    ///
+    /// The engine does not look by itself when it is told to: without voters it would elect itself
+    /// by all of nobody's votes. And the only voter is elected at once, which the engine does not
+    /// expect of a node with entries that are not durable yet.
+    fn may_campaign(&self) -> bool {
+        let raft = &self.raft.raft;
+        let alone = self.membership.conf.voters.len() <= 1 && !self.membership.is_joint();
+        raft.promotable() && (!alone || self.unconfirmed.is_empty())
     }
 
     /// The engine draws its timeouts from the thread's random numbers. They are replaced after
@@ -155,17 +237,30 @@ impl Node {
     fn yield_if_stuck(&mut self) {
         let patience = self.config.election_ticks.1 as u64;
         let stuck = |&(_, tick): &(u64, u64)| tick + patience < self.ticks;
-        if !self.leads() || !self.unconfirmed.front().is_some_and(stuck) {
-            return;
+        if self.leads() && self.unconfirmed.front().is_some_and(stuck) {
+            self.hand_over();
         }
+    }
+
+    /// Hands leadership to the voter that has most of the log.
+    fn hand_over(&mut self) {
         let progress = self.raft.raft.prs();
         let can_lead = |id: u64| id != self.config.id && progress.conf().voters().contains(id);
         let members = progress.iter().filter(|(id, _)| can_lead(**id));
         let best = members.max_by_key(|(id, progress)| (progress.matched, **id)).map(|(id, _)| *id);
         if let Some(best) = best {
-            self.propose_stamp();
-            self.raft.transfer_leader(best);
+            self.transfer_to(best);
         }
+    }
+
+    fn transfer_to(&mut self, member: MemberId) {
+        // The successor's log time goes on from here.
+        self.propose_stamp();
+        self.raft.transfer_leader(member);
+    }
+
+    fn last_index(&self) -> u64 {
+        self.raft.raft.raft_log.last_index()
     }
 
     /// Whether this node leads.
@@ -181,6 +276,22 @@ impl Node {
     /// The replicated state, for reading.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Who the members are, as far as the log is applied.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// An entry of the log, if it is still there: its term, its kind and its bytes.
+    pub fn entry(&self, index: u64) -> Option<(u64, i32, &[u8])> {
+        let entry = self.raft.store().entry(index)?;
+        Some((entry.term, entry.entry_type, &entry.data))
+    }
+
+    /// The newest snapshot on disk.
+    pub fn snapshot_id(&self) -> SnapshotId {
+        self.raft.store().snapshot_id()
     }
 
     /// How often the leader's clock was found to have jumped ahead.

@@ -23,7 +23,7 @@ pub use writer::SnapshotWriter;
 pub const SNAPSHOTS_KEPT: usize = 2;
 
 /// Which snapshot: the last entry that it covers. Ordered by age.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SnapshotId {
     /// The index of that entry.
     pub index: u64,
@@ -35,6 +35,7 @@ pub struct SnapshotId {
 #[derive(Debug)]
 pub struct SnapshotStore<D: Disk> {
     disk: D,
+    chunk_bytes: usize,
 }
 
 /// What was found when looking for the newest snapshot.
@@ -59,7 +60,14 @@ impl<D: Disk> SnapshotStore<D> {
                 disk.remove(&name).map_err(io)?;
             }
         }
-        Ok(SnapshotStore { disk })
+        Ok(SnapshotStore { disk, chunk_bytes: CHUNK_BYTES })
+    }
+
+    /// The same, with smaller chunks for what it writes. For tests: small states then have
+    /// several.
+    #[must_use]
+    pub fn with_chunk_bytes(self, chunk_bytes: usize) -> SnapshotStore<D> {
+        SnapshotStore { chunk_bytes: chunk_bytes.clamp(1, CHUNK_BYTES), ..self }
     }
 
     /// The snapshots that are there, oldest first, sound or not.
@@ -77,7 +85,7 @@ impl<D: Disk> SnapshotStore<D> {
     ///
     /// [`Error::Io`].
     pub fn write(&self, id: SnapshotId) -> Result<SnapshotWriter<D>, Error> {
-        let writer = SnapshotWriter::begin(self.disk.clone(), id);
+        let writer = SnapshotWriter::begin(self.disk.clone(), id, self.chunk_bytes);
         writer.map_err(|source| Error::Io { doing: "beginning a snapshot", source })
     }
 

@@ -3,10 +3,13 @@
 //! What is handed out to be persisted is readable here at once. That is safe because the engine
 //! itself keeps apart what is durable, and it lets several batches be on their way to the disk.
 
-use raft::prelude::{ConfState, Entry, EntryType, HardState, Snapshot};
+use std::cell::Cell;
+
+use raft::prelude::{ConfState, Entry, EntryType, HardState, Snapshot, SnapshotMetadata};
 use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
 
 use crate::machine::{LogTime, stamp_of};
+use crate::snapshot_store::SnapshotId;
 use crate::wal::{self, Recovered, Start};
 
 /// The log after the last snapshot, and what the engine must not forget.
@@ -17,17 +20,72 @@ pub struct Store {
     /// What stands just before the first entry.
     start: Start,
     entries: Vec<Entry>,
+    /// The newest snapshot on disk, and who the members are there.
+    snapshot: (SnapshotId, ConfState),
+    /// Somebody needs a newer snapshot than there is. Set while the engine only reads.
+    wanted: Cell<bool>,
 }
 
 impl Store {
     /// A log as it was recovered from disk, with the members as the snapshot before it has them.
-    pub fn recovered(recovered: Recovered, conf_state: ConfState) -> Store {
+    pub fn recovered(recovered: Recovered, conf_state: ConfState, id: SnapshotId) -> Store {
         let wal::HardState { term, vote, commit } = recovered.hard_state;
         // A snapshot stands for what was committed.
         let commit = commit.max(recovered.start.index);
         let hard_state = HardState { term, vote, commit };
         let entries = recovered.entries.into_iter().map(engine_entry).collect();
-        Store { hard_state, conf_state, start: recovered.start, entries }
+        let snapshot = (id, conf_state.clone());
+        let start = recovered.start;
+        Store { hard_state, conf_state, start, entries, snapshot, wanted: Cell::new(false) }
+    }
+
+    /// Begins anew behind a snapshot that came from another member.
+    pub fn install(&mut self, id: SnapshotId, conf_state: ConfState) {
+        assert!(id.index >= self.start.index, "a log does not go back to an older snapshot");
+        self.start = Start { index: id.index, term: id.term };
+        self.entries.clear();
+        self.hard_state.commit = self.hard_state.commit.max(id.index);
+        self.conf_state = conf_state.clone();
+        self.snapshot = (id, conf_state);
+    }
+
+    /// A snapshot was made here.
+    pub fn set_snapshot(&mut self, id: SnapshotId, conf_state: ConfState) {
+        self.snapshot = (id, conf_state);
+    }
+
+    /// The newest snapshot on disk.
+    pub fn snapshot_id(&self) -> SnapshotId {
+        self.snapshot.0
+    }
+
+    /// Who the members are in the newest snapshot.
+    pub fn snapshot_members(&self) -> &ConfState {
+        &self.snapshot.1
+    }
+
+    /// Whether a member needs a newer snapshot than there is. Asking forgets it.
+    pub fn take_wanted(&self) -> bool {
+        self.wanted.take()
+    }
+
+    /// Forgets the entries up to this one.
+    pub fn compact(&mut self, start: Start) {
+        assert!(start.index >= self.start.index, "the beginning of the log goes back");
+        assert!(start.index <= self.last(), "a log cannot begin after its end");
+        let gone = usize::try_from(start.index - self.start.index).unwrap_or(usize::MAX);
+        self.entries.drain(..gone);
+        self.start = start;
+    }
+
+    /// What stands just before the first entry.
+    pub fn start(&self) -> Start {
+        self.start
+    }
+
+    /// The entry at an index, if it is there.
+    pub fn entry(&self, index: u64) -> Option<&Entry> {
+        self.at(index)
     }
 
     /// Notes that everything up to `index` is committed, as far as it is there.
@@ -129,7 +187,21 @@ impl Storage for Store {
         Ok(self.last())
     }
 
-    fn snapshot(&self, _: u64, _: u64) -> Result<Snapshot> {
-        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+    /// Only what it is: its bytes travel by themselves. A member cannot use a snapshot that does
+    /// not know it, nor one from before an index that it asks for.
+    fn snapshot(&self, request_index: u64, to: u64) -> Result<Snapshot> {
+        let (id, conf_state) = &self.snapshot;
+        let ConfState { voters, learners, voters_outgoing, .. } = conf_state;
+        let known = [voters, learners, voters_outgoing].iter().any(|ids| ids.contains(&to));
+        if !known || id.index < request_index || id.index < self.start.index {
+            self.wanted.set(true);
+            return Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable));
+        }
+        let metadata = SnapshotMetadata {
+            index: id.index,
+            term: id.term,
+            conf_state: Some(conf_state.clone()),
+        };
+        Ok(Snapshot { data: Vec::new(), metadata: Some(metadata) })
     }
 }

@@ -3,6 +3,10 @@
 
 #[path = "cluster/chaos.rs"]
 mod chaos;
+#[path = "cluster/members.rs"]
+mod members;
+#[path = "cluster/snapshots.rs"]
+mod snapshots;
 #[path = "cluster/support.rs"]
 mod support;
 

@@ -1,11 +1,12 @@
 //! Answers and events as bytes. Snapshots carry them: answers in the callers' windows, events in
-//! the history. The numbers of the variants are never reused, like those of the commands.
+//! the history. Answers also travel between members. The numbers of the variants are never reused,
+//! like those of the commands.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::error::Malformed;
+use super::error::{DecodeError, Malformed};
 use super::reader::Reader;
 use super::wire::{Wire, wire_enum, wire_struct};
 use super::writer::Writer;
@@ -15,9 +16,28 @@ use crate::ids::{
 };
 use crate::outcome::{
     Denial, Grant, GrantMany, Granted, OpAnswer, Outcome, Place, Reason, RenewResult, Renewed,
-    TxnAnswer,
+    Reply, TxnAnswer,
 };
 use crate::range::RangeAnswer;
+
+/// Appends an answer.
+pub fn encode_reply(reply: &Reply, out: &mut Vec<u8>) {
+    reply.put(&mut Writer::new(out));
+}
+
+/// Reads an answer. The bytes must hold it and nothing else.
+///
+/// # Errors
+///
+/// [`DecodeError::Malformed`].
+pub fn decode_reply(bytes: &[u8]) -> Result<Reply, DecodeError> {
+    let mut from = Reader::new(bytes);
+    let reply = Reply::take(&mut from)?;
+    from.finish()?;
+    Ok(reply)
+}
+
+wire_struct!(Reply { revision: Revision, outcome: Outcome });
 
 wire_struct!(KeyValue {
     key: Key,

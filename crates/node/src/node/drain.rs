@@ -1,16 +1,18 @@
 //! Takes what the consensus engine has ready: the order here is what keeps the cluster safe.
 
-use raft::prelude::{ConfChange, ConfChangeV2, ConfState, Entry, EntryType, Message};
+use raft::prelude::{ConfChangeV2, Entry, EntryType, Message};
 use raft::{INVALID_ID, Ready};
 
 use super::Node;
 use crate::io::{Output, PeerMessage, Persist, Role};
-use crate::wal::{self, HardState};
+use crate::machine::LogTime;
+use crate::mutant::Mutant;
+use crate::wal::{self, HardState, Start};
 
 impl Node {
     /// Takes everything that is ready, until nothing is.
     pub(super) fn drain(&mut self, outputs: &mut Vec<Output>) {
-        while self.raft.has_ready() && !self.halted {
+        while self.raft.has_ready() && !self.halted && self.installing.is_none() {
             let ready = self.raft.ready();
             self.take_ready(ready, outputs);
             self.note_role(outputs);
@@ -19,14 +21,20 @@ impl Node {
     }
 
     fn take_ready(&mut self, mut ready: Ready, outputs: &mut Vec<Output>) {
-        assert!(ready.snapshot().is_empty(), "snapshots are turned away where they arrive");
         // A leader replicates while its own disk is still busy.
-        send(ready.take_messages(), outputs);
+        self.send(ready.take_messages(), outputs);
         for read in ready.take_read_states() {
             self.reads.confirm(&read.request_ctx, read.index);
         }
         let number = ready.number();
-        let persist = self.write_down(&ready);
+        let start = match ready.snapshot() {
+            none if none.is_empty() => None,
+            snapshot => Some(self.install(snapshot, outputs)),
+        };
+        if start.is_some() {
+            self.installing = Some(number);
+        }
+        let persist = self.write_down(&ready, start);
         let held_back = ready.take_persisted_messages();
         let committed = ready.take_committed_entries();
         self.raft.advance_append_async(ready);
@@ -38,11 +46,17 @@ impl Node {
             }
             None => self.release(outputs),
         }
+        if self.mutant(Mutant::LeaderCountsItselfEarly) && self.leads() {
+            self.raft.on_persist_ready(number);
+        }
         self.apply(committed, outputs);
     }
 
     /// What of this must reach the disk. It is readable in memory from here on.
-    fn write_down(&mut self, ready: &Ready) -> Option<Persist> {
+    fn write_down(&mut self, ready: &Ready, start: Option<Start>) -> Option<Persist> {
+        if self.mutant(Mutant::MembersChangeOnAppend) {
+            self.change_members_at_once(ready.entries());
+        }
         let store = self.raft.mut_store();
         store.append(ready.entries());
         if let Some(hard_state) = ready.hs() {
@@ -53,25 +67,35 @@ impl Node {
         if !ready.must_sync() {
             return None;
         }
-        let hard_state = store.hard_state();
+        if self.mutant(Mutant::VotesUnsynced) && ready.entries().is_empty() && start.is_none() {
+            return None;
+        }
+        let hard_state = self.raft.store().hard_state();
         let hard_state =
             HardState { term: hard_state.term, vote: hard_state.vote, commit: hard_state.commit };
         let entries = ready.entries().iter().map(log_entry).collect();
-        Some(Persist { number: ready.number(), hard_state, entries })
+        Some(Persist { number: ready.number(), hard_state, start, entries })
     }
 
     /// The disk has confirmed everything up to this number.
     pub(super) fn persisted(&mut self, number: u64, outputs: &mut Vec<Output>) {
         while self.unconfirmed.pop_front_if(|one| one.0 <= number).is_some() {}
         self.release(outputs);
+        // The engine holds what is not durable for not applied.
+        if self.installing.take_if(|installing| *installing <= number).is_some() {
+            self.raft.advance_apply_to(self.machine.applied());
+        }
     }
 
     /// Lets go of the messages that rest only on what is durable.
     fn release(&mut self, outputs: &mut Vec<Output>) {
-        let bound = self.unconfirmed.front().map_or(u64::MAX, |one| one.0);
+        let bound = match self.mutant(Mutant::MessageBeforeSync) {
+            true => u64::MAX,
+            false => self.unconfirmed.front().map_or(u64::MAX, |one| one.0),
+        };
         let mut last = None;
         while let Some((number, messages)) = self.held_back.pop_front_if(|one| one.0 < bound) {
-            send(messages, outputs);
+            self.send(messages, outputs);
             last = Some(number);
         }
         if let Some(number) = last {
@@ -85,15 +109,21 @@ impl Node {
                 // Passing over what others apply would make this replica another one.
                 outputs.push(Output::Halt(format!("entry {}: {why}", entry.index)));
                 self.halted = true;
+            }
+            if self.halted {
                 return;
             }
         }
-        self.raft.advance_apply_to(self.machine.applied());
+        // While a snapshot is being installed, the engine must not look at the log behind it.
+        if self.installing.is_none() {
+            self.raft.advance_apply_to(self.machine.applied());
+        }
     }
 
     fn apply_one(&mut self, entry: &Entry, outputs: &mut Vec<Output>) -> Result<(), String> {
         match entry.get_entry_type() {
             EntryType::EntryNormal => {
+                self.making.count(entry.data.len());
                 let effects = self
                     .machine
                     .apply(entry.index, &entry.data)
@@ -103,29 +133,35 @@ impl Node {
                     outputs.push(Output::Applied(entry.index, effects.events));
                 }
             }
-            EntryType::EntryConfChange => {
-                let change = decode::<ConfChange>(&entry.data)?;
-                let members = self.raft.apply_conf_change(&change);
-                self.members_changed(entry, members)?;
-            }
-            EntryType::EntryConfChangeV2 => {
-                let change = decode::<ConfChangeV2>(&entry.data)?;
-                let members = self.raft.apply_conf_change(&change);
-                self.members_changed(entry, members)?;
+            EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => {
+                let change = change_in(entry)?;
+                let members = match self.mutant(Mutant::MembersChangeOnAppend) {
+                    true => Ok(self.membership.conf.clone()),
+                    false => self.raft.apply_conf_change(&change),
+                };
+                let members = members.map_err(|error| error.to_string())?;
+                self.members_changed(entry, &change, members, outputs);
             }
         }
         Ok(())
     }
 
-    fn members_changed(
-        &mut self,
-        entry: &Entry,
-        members: raft::Result<ConfState>,
-    ) -> Result<(), String> {
-        let members = members.map_err(|error| error.to_string())?;
-        self.raft.mut_store().set_conf_state(members);
-        self.machine.pass(entry.index);
-        Ok(())
+    /// What a planted bug does with changes that may never be committed.
+    fn change_members_at_once(&mut self, entries: &[Entry]) {
+        let is_change = |entry: &&Entry| entry.get_entry_type() != EntryType::EntryNormal;
+        for change in entries.iter().filter(is_change).filter_map(|entry| change_in(entry).ok()) {
+            if let Ok(members) = self.raft.apply_conf_change(&change) {
+                self.take_members(&change, members);
+            }
+        }
+    }
+
+    fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
+        for message in messages {
+            self.note_offer(&message);
+            let bytes = prost_for_raft::Message::encode_to_vec(&message);
+            outputs.push(Output::Send(message.to, PeerMessage::Raft(bytes)));
+        }
     }
 
     /// Notices a change of leadership, and settles what depended on the old one.
@@ -138,21 +174,43 @@ impl Node {
         }
         let before = std::mem::replace(&mut self.role, role);
         if role.leads && (!before.leads || before.term != role.term) {
-            let logged = self.raft.store().last_stamp().unwrap_or_default();
-            self.clock.take_office(logged.max(self.machine.state().now()));
-            self.last_stamp = self.clock.stamp();
+            self.take_office();
         }
         if before.leads && (!role.leads || before.term != role.term) {
             self.abandon_batches(outputs);
+            self.abandon_changes(outputs);
+            self.giving.clear();
         }
         if before.leader != role.leader {
             self.abandon_forwards(before.leader, outputs);
         }
         outputs.push(Output::Role(role));
     }
+
+    /// Log time goes on from the last stamp in the log, committed or not.
+    fn take_office(&mut self) {
+        let logged = self.raft.store().last_stamp().unwrap_or_default();
+        let base = match self.mutant(Mutant::TimeStartsAnew) {
+            true => LogTime::default(),
+            false => logged.max(self.machine.state().now()),
+        };
+        self.clock.take_office(base);
+        self.last_stamp = self.clock.stamp();
+        if self.mutant(Mutant::DeadlinesResetByLeader) {
+            self.machine.restart_leases();
+        }
+    }
 }
 
-fn log_entry(entry: &Entry) -> wal::Entry {
+/// The change that an entry holds. What has no content leaves a joint configuration.
+fn change_in(entry: &Entry) -> Result<ConfChangeV2, String> {
+    match entry.get_entry_type() {
+        EntryType::EntryConfChangeV2 => decode::<ConfChangeV2>(&entry.data),
+        _ => Err("a change of members in a form that no build writes".to_owned()),
+    }
+}
+
+pub(super) fn log_entry(entry: &Entry) -> wal::Entry {
     wal::Entry {
         index: entry.index,
         term: entry.term,
@@ -163,11 +221,4 @@ fn log_entry(entry: &Entry) -> wal::Entry {
 
 fn decode<T: prost_for_raft::Message + Default>(bytes: &[u8]) -> Result<T, String> {
     T::decode(bytes).map_err(|error| error.to_string())
-}
-
-fn send(messages: Vec<Message>, outputs: &mut Vec<Output>) {
-    for message in messages {
-        let bytes = prost_for_raft::Message::encode_to_vec(&message);
-        outputs.push(Output::Send(message.to, PeerMessage::Raft(bytes)));
-    }
 }

@@ -8,6 +8,7 @@ use crate::io::{
     Answer, Class, Forward, ForwardNumber, MemberId, Output, PeerMessage, Proposal, ProposeError,
     RequestId,
 };
+use crate::mutant::Mutant;
 
 /// A command that was sent to the leader.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +79,11 @@ impl Node {
         if !self.leads() || forward.term != self.role.term {
             return;
         }
-        let last = self.heard_forwards.entry(from).or_default();
-        if forward.number <= *last {
+        let last = self.heard_forwards.get(&from).copied().unwrap_or_default();
+        if forward.number <= last && !self.mutant(Mutant::ForwardsDoneTwice) {
             return;
         }
-        *last = forward.number;
+        self.heard_forwards.insert(from, forward.number.max(last));
         let asker = Asker::There(from, forward.number);
         self.enqueue(asker, forward.class, forward.command, outputs);
     }

@@ -13,21 +13,39 @@ const TERM_LIMIT: u64 = 1 << 62;
 
 impl Node {
     pub(super) fn hear(&mut self, from: MemberId, message: PeerMessage, outputs: &mut Vec<Output>) {
+        if self.turn_away_removed(from, outputs) {
+            return;
+        }
+        self.heard.insert(from, self.ticks);
         match message {
             PeerMessage::Raft(bytes) => {
                 if let Ok(message) = <Message as prost_for_raft::Message>::decode(&*bytes)
                     && message.from == from
                     && self.is_sound(&message)
                 {
-                    // A refusal concerns the message alone, and its sender will notice.
-                    drop(self.raft.step(message));
+                    self.step(message, outputs);
                 }
             }
             PeerMessage::Forward(forward) => self.admit_forwarded(from, forward, outputs),
             PeerMessage::Forwarded(number, answer) => {
                 self.answered(from, number, *answer, outputs);
             }
+            PeerMessage::SnapshotWanted { id, next, room } => {
+                self.give(from, id, next, room, outputs);
+            }
+            PeerMessage::SnapshotPiece(piece) => self.take_piece(piece, outputs),
+            PeerMessage::SnapshotGone(id) => self.snapshot_gone(from, id),
+            PeerMessage::YouWereRemoved => self.leave(outputs),
         }
+    }
+
+    fn step(&mut self, message: Message, outputs: &mut Vec<Output>) {
+        if message.get_msg_type() == MessageType::MsgSnapshot {
+            self.offered(message, outputs);
+            return;
+        }
+        // A refusal concerns the message alone, and its sender will notice.
+        drop(self.raft.step(message));
     }
 
     /// Whether a message is one that a member may send to this one, and can be true.
@@ -38,15 +56,15 @@ impl Node {
             MessageType::MsgAppend => follow_each_other(message.index, &message.entries),
             MessageType::MsgAppendResponse => message.index <= last,
             MessageType::MsgHeartbeat => message.commit <= last,
+            MessageType::MsgSnapshot => message.get_snapshot().get_metadata().index > 0,
             MessageType::MsgReadIndex | MessageType::MsgReadIndexResp => message.entries.len() == 1,
             MessageType::MsgRequestVote
             | MessageType::MsgRequestVoteResponse
             | MessageType::MsgRequestPreVote
             | MessageType::MsgRequestPreVoteResponse
-            | MessageType::MsgHeartbeatResponse
-            | MessageType::MsgTimeoutNow => true,
-            // Proposals come as forwarded commands, snapshots are not served yet, and the rest is
-            // the engine's talk with itself.
+            | MessageType::MsgHeartbeatResponse => true,
+            MessageType::MsgTimeoutNow => self.may_campaign(),
+            // Proposals come as forwarded commands, and the rest is the engine's talk with itself.
             _ => false,
         };
         sensible && message.to == self.config.id && message.term < TERM_LIMIT

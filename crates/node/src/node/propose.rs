@@ -10,6 +10,7 @@ use crate::io::{
     RequestId,
 };
 use crate::machine::{LogTime, Reply, is_command, pack};
+use crate::mutant::Mutant;
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
 /// them at most so much of their time.
@@ -103,9 +104,18 @@ impl Node {
     }
 
     fn propose_batch(&mut self, batch: Vec<Queued>, outputs: &mut Vec<Output>) {
+        #[cfg(feature = "mutants")]
+        {
+            let waited = batch.iter().map(|queued| self.now.0 - queued.since.0);
+            self.batch_waited = waited.max().unwrap_or_default() / 1_000;
+        }
         let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
             batch.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
-        if !self.propose(&commands, askers.clone()) {
+        let proposed = self.propose(&commands, askers.clone());
+        if proposed && self.mutant(Mutant::AckBeforeQuorum) {
+            self.answer_ahead(outputs);
+        }
+        if !proposed {
             // Dropped by the engine: certainly not in the log.
             for asker in askers {
                 self.answer(asker, Err(ProposeError::NoLeader), outputs);
@@ -143,14 +153,24 @@ impl Node {
 
     /// Puts an entry into the log, stamped now that the batch is closed.
     fn propose(&mut self, commands: &[Vec<u8>], askers: Vec<Asker>) -> bool {
-        let stamp = self.clock.stamp().max(self.last_stamp);
+        let stamp = self.stamp().max(self.last_stamp);
         if self.raft.propose(Vec::new(), pack(stamp, commands)).is_err() {
             return false;
         }
         self.last_stamp = stamp;
-        let (index, term) = (self.raft.raft.raft_log.last_index(), self.raft.raft.term);
+        let (index, term) = (self.last_index(), self.raft.raft.term);
         self.in_flight.push_back(Batch { index, term, stamp, askers });
         true
+    }
+
+    /// The log time of an entry that is closed now.
+    fn stamp(&self) -> LogTime {
+        let stamp = self.clock.stamp();
+        #[cfg(feature = "mutants")]
+        if let Some(wrong) = self.wrong_stamp(stamp) {
+            return wrong;
+        }
+        stamp
     }
 
     pub(super) fn propose_stamp(&mut self) {
@@ -162,7 +182,10 @@ impl Node {
     /// Whether an entry is needed only for its stamp: something is due that no entry on its way
     /// will end, or leases live and the last stamp is a second old.
     fn stamp_is_due(&self) -> bool {
-        let stamp = self.clock.stamp();
+        if self.mutant(Mutant::NoStamps) {
+            return false;
+        }
+        let stamp = self.stamp();
         let on_its_way = self.in_flight.back().map(|batch| batch.stamp);
         let due = self.machine.next_deadline().is_some_and(|deadline| {
             deadline <= stamp && on_its_way.is_none_or(|stamp| stamp < deadline)
@@ -182,7 +205,8 @@ impl Node {
         let Some(batch) = self.in_flight.pop_front_if(|batch| batch.index <= entry.index) else {
             return;
         };
-        if (batch.index, batch.term) == (entry.index, entry.term) {
+        let is_it = (batch.index, batch.term) == (entry.index, entry.term);
+        if is_it || self.mutant(Mutant::ReplyIgnoresTerm) {
             for (asker, reply) in batch.askers.into_iter().zip(replies) {
                 self.answer(asker, Ok(reply), outputs);
             }
@@ -194,13 +218,33 @@ impl Node {
     /// Leadership is lost: what is in the log may still be committed, by another leader.
     pub(super) fn abandon_batches(&mut self, outputs: &mut Vec<Output>) {
         while let Some(batch) = self.in_flight.pop_front() {
+            if self.mutant(Mutant::DeposedLeaderAcks) {
+                let replies = self.replies_ahead(batch.index);
+                for (asker, reply) in batch.askers.into_iter().zip(replies) {
+                    self.answer(asker, Ok(reply), outputs);
+                }
+                continue;
+            }
             self.leave_open(batch, outputs);
         }
     }
 
+    /// What a planted bug does: the last batch is answered before anybody else has it.
+    fn answer_ahead(&mut self, outputs: &mut Vec<Output>) {
+        let Some(batch) = self.in_flight.back_mut() else { return };
+        let (index, askers) = (batch.index, std::mem::take(&mut batch.askers));
+        for (asker, reply) in askers.into_iter().zip(self.replies_ahead(index)) {
+            self.answer(asker, Ok(reply), outputs);
+        }
+    }
+
     fn leave_open(&mut self, batch: Batch, outputs: &mut Vec<Output>) {
+        let why = match self.mutant(Mutant::LossCalledRefusal) {
+            true => ProposeError::NoLeader,
+            false => ProposeError::Indeterminate,
+        };
         for asker in batch.askers {
-            self.answer(asker, Err(ProposeError::Indeterminate), outputs);
+            self.answer(asker, Err(why.clone()), outputs);
         }
     }
 

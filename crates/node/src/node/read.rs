@@ -2,6 +2,7 @@
 
 use super::Node;
 use crate::io::{Output, ProposeError, RequestId};
+use crate::mutant::Mutant;
 
 /// A question to the quorum that is not answered after so many ticks is asked again: the engine
 /// drops it without a word until its leader has committed something in its term.
@@ -69,6 +70,10 @@ impl Node {
             outputs.push(Output::ReadFailed(request, ProposeError::Overloaded));
             return;
         }
+        if self.mutant(Mutant::ReadWithoutQuorum) {
+            outputs.push(Output::ReadReady(request));
+            return;
+        }
         self.reads.waiting.push(Read { request, tick: self.ticks });
         self.ask();
     }
@@ -110,7 +115,10 @@ impl Node {
 
     /// Answers the reads whose index is applied.
     pub(super) fn serve_reads(&mut self, outputs: &mut Vec<Output>) {
-        let applied = self.machine.applied();
+        let applied = match self.mutant(Mutant::ReadBeforeApplied) {
+            true => u64::MAX,
+            false => self.machine.applied(),
+        };
         let ready = self.reads.confirmed.extract_if(.., |(index, _)| *index <= applied);
         for read in ready.flat_map(|(_, reads)| reads) {
             outputs.push(Output::ReadReady(read.request));

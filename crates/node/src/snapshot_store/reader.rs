@@ -75,6 +75,12 @@ impl<F: DiskFile> SnapshotReader<F> {
         self.totals.bytes
     }
 
+    /// Whether all chunks were read.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+
     /// The next chunk; `None` at the end.
     fn chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
         if self.at == self.end {

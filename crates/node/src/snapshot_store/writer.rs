@@ -3,7 +3,7 @@
 use std::io;
 
 use super::format::{
-    CHUNK_BYTES, CHUNK_HEADER_BYTES, HEADER_BYTES, Totals, chunk_sum, header, name, unfinished_name,
+    CHUNK_HEADER_BYTES, HEADER_BYTES, Totals, chunk_sum, header, name, unfinished_name,
 };
 use super::{Error, SNAPSHOTS_KEPT, SnapshotId, ids};
 use crate::bytes::to_u64;
@@ -20,11 +20,17 @@ pub struct SnapshotWriter<D: Disk> {
     at: u64,
     /// Room for the header of a chunk, then what is in it so far.
     chunk: Vec<u8>,
+    /// How much goes into one.
+    chunk_bytes: usize,
     totals: Totals,
 }
 
 impl<D: Disk> SnapshotWriter<D> {
-    pub(super) fn begin(disk: D, id: SnapshotId) -> io::Result<SnapshotWriter<D>> {
+    pub(super) fn begin(
+        disk: D,
+        id: SnapshotId,
+        chunk_bytes: usize,
+    ) -> io::Result<SnapshotWriter<D>> {
         let unfinished = unfinished_name(id);
         if disk.list()?.contains(&unfinished) {
             disk.remove(&unfinished)?;
@@ -33,7 +39,8 @@ impl<D: Disk> SnapshotWriter<D> {
         file.write_at(0, &header(id))?;
         let chunk = vec![0; CHUNK_HEADER_BYTES];
         let at = to_u64(HEADER_BYTES);
-        Ok(SnapshotWriter { disk, file, id, at, chunk, totals: Totals::default() })
+        let totals = Totals::default();
+        Ok(SnapshotWriter { disk, file, id, at, chunk, chunk_bytes, totals })
     }
 
     /// Appends bytes. How they are cut into pieces makes no difference.
@@ -43,11 +50,11 @@ impl<D: Disk> SnapshotWriter<D> {
     /// [`Error::Io`].
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
-            let room = CHUNK_HEADER_BYTES + CHUNK_BYTES - self.chunk.len();
+            let room = CHUNK_HEADER_BYTES + self.chunk_bytes - self.chunk.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);
             bytes = later;
-            if self.chunk.len() == CHUNK_HEADER_BYTES + CHUNK_BYTES {
+            if self.chunk.len() == CHUNK_HEADER_BYTES + self.chunk_bytes {
                 self.flush().map_err(|source| Error::Io { doing: "writing a snapshot", source })?;
             }
         }
@@ -62,6 +69,16 @@ impl<D: Disk> SnapshotWriter<D> {
     /// [`Error::Io`].
     pub fn finish(mut self) -> Result<(), Error> {
         self.complete().map_err(|source| Error::Io { doing: "completing a snapshot", source })
+    }
+
+    /// Gives up, and removes what was written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn abandon(self) -> Result<(), Error> {
+        let removed = self.disk.remove(&unfinished_name(self.id));
+        removed.map_err(|source| Error::Io { doing: "clearing away an unfinished snapshot", source })
     }
 
     /// The bytes are durable before the file has its name: otherwise a crash could leave a

@@ -4,23 +4,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_core::codec::encode_command;
 use fencepost_core::{Action, Command, LogTime, Outcome};
+use fencepost_node::boot::{self, Booted, found};
 use fencepost_node::config::NodeConfig;
 use fencepost_node::disk::{Crash, MemoryDisk, NamesKept, WritesKept};
 use fencepost_node::io::{
-    Answer, Class, Input, Micros, Output, PeerMessage, Persist, Proposal, RequestId,
+    Answer, Change, ChangeError, Class, Input, Micros, Output, PeerMessage, Persist, Proposal,
+    RequestId,
 };
-use fencepost_node::machine::Machine;
+use fencepost_node::membership::{self, Membership};
 use fencepost_node::node::Node;
-use fencepost_node::store::Store;
+use fencepost_node::replica::Replica;
+use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask, read_replica};
+use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
 use fencepost_node::wal::{Wal, WalConfig};
-use raft::prelude::ConfState;
 
 /// A millisecond, in microseconds.
 pub(crate) const MS: u64 = 1_000;
 
+const CLUSTER: u64 = 77;
+
+/// How member `id` is called.
+pub(crate) fn named(id: u64) -> membership::Member {
+    let (peer, client) = (format!("peer-{id}:1"), format!("client-{id}:1"));
+    membership::Member { id, name: format!("n{id}"), peer, client }
+}
+
 struct Member {
     node: Option<Node>,
     wal: Option<Wal<MemoryDisk>>,
+    keeper: Option<SnapshotKeeper<MemoryDisk>>,
     disk: MemoryDisk,
     boot: u64,
     /// How long a sync takes.
@@ -31,6 +43,7 @@ enum Happening {
     Tick(u64),
     Arrives(u64, u64, PeerMessage),
     Synced(u64, Persist),
+    Keeps(u64, SnapshotTask),
 }
 
 /// A cluster, and what its clients were told.
@@ -50,6 +63,19 @@ pub(crate) struct Cluster {
     /// Every output, as text: two runs of one seed must give the same.
     pub(crate) trace: Vec<String>,
     pub(crate) entries_persisted: usize,
+    /// What came of changes of members.
+    pub(crate) changed: BTreeMap<u64, Result<(), ChangeError>>,
+    /// What came of backups.
+    pub(crate) saved: BTreeMap<u64, Result<SnapshotId, String>>,
+    /// How often a snapshot was installed.
+    pub(crate) installed: u64,
+    /// How many pieces of snapshots were sent, and how many of them get lost: one in so many.
+    pub(crate) pieces: u64,
+    pub(crate) lose_piece: u64,
+    /// Who was told that it is no member any more.
+    pub(crate) removed: BTreeSet<u64>,
+    /// After how many entries a snapshot is made.
+    pub(crate) snapshot_entries: u64,
     seed: u64,
 }
 
@@ -69,18 +95,36 @@ impl Cluster {
             copies: false,
             trace: Vec::new(),
             entries_persisted: 0,
+            changed: BTreeMap::new(),
+            saved: BTreeMap::new(),
+            installed: 0,
+            pieces: 0,
+            lose_piece: u64::MAX,
+            removed: BTreeSet::new(),
+            snapshot_entries: 1_000_000,
             seed,
         };
+        let membership = Membership::founding(CLUSTER, (1..=size).map(named));
         for id in 1..=size {
-            let disk = MemoryDisk::new();
-            let member = Member { node: None, wal: None, disk, boot: 0, sync: MS };
-            cluster.members.insert(id, member);
-        }
-        for id in 1..=size {
+            cluster.add_disk(id, MemoryDisk::new());
+            found(&cluster.members[&id].disk, membership.clone()).expect("the disk is sound");
             cluster.start(id);
-            cluster.plan(id * MS, Happening::Tick(id));
         }
         cluster
+    }
+
+    /// A member that has only a disk.
+    pub(crate) fn add_disk(&mut self, id: u64, disk: MemoryDisk) {
+        let member = Member { node: None, wal: None, keeper: None, disk, boot: 0, sync: MS };
+        self.members.insert(id, member);
+        self.plan(id * MS, Happening::Tick(id));
+    }
+
+    /// A node with an empty disk that wants to join.
+    pub(crate) fn newcomer(&mut self, id: u64) -> membership::Member {
+        self.add_disk(id, MemoryDisk::new());
+        self.start(id);
+        named(id)
     }
 
     fn plan(&mut self, after: u64, what: Happening) {
@@ -90,27 +134,35 @@ impl Cluster {
 
     /// Starts a member from what its disk has.
     pub(crate) fn start(&mut self, id: u64) {
-        let voters: Vec<u64> = self.members.keys().copied().collect();
         let member = self.members.get_mut(&id).expect("a member of this cluster");
         member.boot += 1;
         let config = WalConfig { segment_bytes: 4_096, salt: self.seed };
-        let opened = Wal::open(member.disk.clone(), config);
-        let (wal, recovered) = opened.expect("a crash damages no log");
+        let booted = boot::open(member.disk.clone(), config, member.boot > 1);
+        let Booted { wal, snapshots, store, replica, warnings } =
+            booted.expect("a crash damages nothing");
+        assert!(warnings.is_empty(), "{warnings:?}");
         member.wal = Some(wal);
-        let store = Store::recovered(recovered, ConfState::from((voters, Vec::new())));
-        let config = NodeConfig { boot: member.boot, seed: self.seed, ..NodeConfig::new(id) };
-        let node = Node::new(config, store, Machine::default()).expect("the log is sound");
-        member.node = Some(node);
+        member.keeper = Some(SnapshotKeeper::new(snapshots.with_chunk_bytes(300)));
+        let config = NodeConfig {
+            boot: member.boot,
+            seed: self.seed,
+            snapshot_entries: self.snapshot_entries,
+            ..NodeConfig::new(id)
+        };
+        member.node = Some(Node::new(config, store, replica).expect("the log is sound"));
     }
 
     /// Stops a member. What was not durable is gone.
     pub(crate) fn kill(&mut self, id: u64) {
         let member = self.members.get_mut(&id).expect("a member of this cluster");
         member.node = None;
-        member.wal = None;
+        (member.wal, member.keeper) = (None, None);
         let lose_all = Crash { writes: WritesKept::None, names: NamesKept::None };
         member.disk = member.disk.crash(lose_all);
-        let lost = |what: &Happening| matches!(what, Happening::Synced(to, ..) if *to == id);
+        let lost = |what: &Happening| match what {
+            Happening::Synced(to, ..) | Happening::Keeps(to, ..) => *to == id,
+            Happening::Tick(_) | Happening::Arrives(..) => false,
+        };
         self.agenda.retain(|_, what| !lost(what));
     }
 
@@ -157,7 +209,7 @@ impl Cluster {
                     self.plan(sync, Happening::Synced(id, persist));
                 }
                 Output::Send(to, message) => {
-                    if self.cut.contains(&(id, to)) {
+                    if self.cut.contains(&(id, to)) || self.loses(&message) {
                         continue;
                     }
                     if self.copies {
@@ -174,9 +226,30 @@ impl Cluster {
                     self.failed_reads.insert(request);
                 }
                 Output::Halt(why) => panic!("member {id} halted: {why}"),
-                Output::Applied(..) | Output::Role(_) => {}
+                Output::Applied(..) | Output::Role(_) | Output::Members(_) => {}
+                Output::Snapshot(task) => self.plan(2 * MS, Happening::Keeps(id, task)),
+                Output::Purge(start) => {
+                    let wal = self.members.get_mut(&id).and_then(|member| member.wal.as_mut());
+                    wal.expect("the member runs").purge(start).expect("the disk is sound");
+                }
+                Output::Installed(_) => self.installed += 1,
+                Output::Changed(RequestId(request), result) => {
+                    self.changed.insert(request, result);
+                }
+                Output::Saved(RequestId(request), result) => {
+                    self.saved.insert(request, result);
+                }
+                Output::Removed => drop(self.removed.insert(id)),
             }
         }
+    }
+
+    fn loses(&mut self, message: &PeerMessage) -> bool {
+        if !matches!(message, PeerMessage::SnapshotPiece(_)) {
+            return false;
+        }
+        self.pieces += 1;
+        self.pieces.is_multiple_of(self.lose_piece)
     }
 
     fn append(&mut self, id: u64, persist: &Persist) {
@@ -196,7 +269,32 @@ impl Cluster {
                 wal.expect("the member runs").sync().expect("the disk is sound");
                 self.input(id, Input::Persisted(persist.number));
             }
+            Happening::Keeps(id, task) => {
+                let keeper = self.members.get_mut(&id).and_then(|member| member.keeper.as_mut());
+                let done = keeper.expect("the member runs").perform(task);
+                self.input(id, Input::Snapshot(done));
+            }
         }
+    }
+
+    /// Asks for a change of members and waits for what comes of it.
+    pub(crate) fn change(&mut self, id: u64, change: Change) -> Result<(), ChangeError> {
+        self.counter += 1;
+        let number = self.counter;
+        self.input(id, Input::Change(RequestId(number), change));
+        assert!(self.run_until(|cluster| cluster.changed.contains_key(&number)), "no answer");
+        self.changed[&number].clone()
+    }
+
+    /// Asks for a snapshot and waits for it.
+    pub(crate) fn save(&mut self, id: u64) -> Replica {
+        self.counter += 1;
+        let number = self.counter;
+        self.input(id, Input::Save(RequestId(number)));
+        assert!(self.run_until(|cluster| cluster.saved.contains_key(&number)), "no answer");
+        let saved = self.saved[&number].clone().expect("the disk is sound");
+        let store = SnapshotStore::open(self.members[&id].disk.clone()).expect("it can be read");
+        read_replica(&store, saved).expect("it can be read")
     }
 
     /// Lets time go by while all processes stand still.

@@ -1,0 +1,140 @@
+//! Decides when a snapshot is made, and lets go of the log before it.
+
+use raft::Storage as _;
+use raft::prelude::ConfState;
+
+use super::Node;
+use super::drain::log_entry;
+use crate::io::{Output, RequestId};
+use crate::mutant::Mutant;
+use crate::replica::Replica;
+use crate::snapshot_keeper::{SnapshotTask, Source};
+use crate::snapshot_store::SnapshotId;
+use crate::wal::Start;
+
+/// The snapshots that this node makes.
+#[derive(Debug, Default)]
+pub(super) struct Making {
+    /// The one that is being made, and who the members are there.
+    now: Option<(SnapshotId, ConfState)>,
+    /// Bytes of entries that were applied since the last one was begun.
+    bytes: u64,
+    /// How many have failed in a row, and when to try again.
+    failures: u32,
+    not_before: u64,
+    /// Who wants one for a backup.
+    saves: Vec<RequestId>,
+}
+
+impl Making {
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+}
+
+impl Node {
+    /// An operator wants a snapshot of the state as it is now.
+    pub(super) fn save(&mut self, request: RequestId) {
+        self.making.saves.push(request);
+    }
+
+    /// Begins a snapshot if it is time for one and none is being made.
+    pub(super) fn make_if_due(&mut self, outputs: &mut Vec<Output>) {
+        if self.making.now.is_some() || !self.snapshot_is_due() {
+            return;
+        }
+        let index = self.machine.applied();
+        if index == self.snapshot_id().index {
+            self.answer_saves(&Ok(self.snapshot_id()), outputs);
+            return;
+        }
+        let Ok(term) = self.raft.store().term(index) else { return };
+        let id = SnapshotId { index, term };
+        let source = match self.making.failures {
+            0 => self.replay_since(self.snapshot_id(), id),
+            // The one before cannot be read. A copy takes time away from the loop, but the log
+            // must not grow for ever.
+            _ => Source::Copy(Box::new(Replica {
+                machine: self.machine.clone(),
+                membership: self.membership.clone(),
+            })),
+        };
+        let mut membership = self.membership.clone();
+        if self.mutant(Mutant::SnapshotForgetsMembers) {
+            membership.conf = self.raft.store().snapshot_members().clone();
+        }
+        self.making.now = Some((id, membership.conf.clone()));
+        self.making.bytes = 0;
+        outputs.push(Output::Snapshot(SnapshotTask::Make { id, membership, source }));
+    }
+
+    fn snapshot_is_due(&self) -> bool {
+        // Taken in any case: whoever wants it will ask again.
+        let wanted = self.raft.store().take_wanted();
+        if self.ticks < self.making.not_before {
+            return false;
+        }
+        let entries = self.machine.applied() - self.snapshot_id().index;
+        wanted
+            || entries >= self.config.snapshot_entries
+            || self.making.bytes >= self.config.snapshot_bytes
+            || !self.making.saves.is_empty()
+    }
+
+    fn replay_since(&self, base: SnapshotId, id: SnapshotId) -> Source {
+        let entries = base.index + 1..=id.index;
+        let mut entries: Vec<_> = entries
+            .filter_map(|index| self.raft.store().entry(index))
+            .map(log_entry)
+            .collect();
+        if self.mutant(Mutant::SnapshotMissesItsIndex)
+            && let Some(last) = entries.last_mut()
+        {
+            last.data.clear();
+        }
+        Source::Replay { base, entries }
+    }
+
+    /// A snapshot was made, or not.
+    pub(super) fn made(
+        &mut self,
+        id: SnapshotId,
+        result: Result<(), String>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some((_, members)) = self.making.now.take_if(|(making, _)| *making == id) else {
+            return;
+        };
+        if let Err(why) = result {
+            self.making.failures += 1;
+            self.making.not_before = self.ticks + self.config.patience_ticks();
+            self.answer_saves(&Err(why), outputs);
+            return;
+        }
+        self.making.failures = 0;
+        self.answer_saves(&Ok(id), outputs);
+        let before = self.snapshot_id();
+        // One that came from another member meanwhile may be newer.
+        if id.index <= before.index {
+            return;
+        }
+        self.raft.mut_store().set_snapshot(id, members);
+        // The one before stays on disk in case this one is damaged, and is of no use without the
+        // log from there on.
+        let keep = if self.mutant(Mutant::PurgesTooMuch) { id } else { before };
+        self.purge(Start { index: keep.index, term: keep.term }, outputs);
+    }
+
+    fn purge(&mut self, start: Start, outputs: &mut Vec<Output>) {
+        if start.index > self.raft.store().start().index {
+            self.raft.mut_store().compact(start);
+            outputs.push(Output::Purge(start));
+        }
+    }
+
+    fn answer_saves(&mut self, result: &Result<SnapshotId, String>, outputs: &mut Vec<Output>) {
+        for request in std::mem::take(&mut self.making.saves) {
+            outputs.push(Output::Saved(request, result.clone()));
+        }
+    }
+}

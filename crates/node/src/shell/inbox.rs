@@ -1,0 +1,219 @@
+//! Everything that waits for the loop, in one queue with room for each kind.
+//!
+//! A flood of one kind must not keep out another: renewals have room of their own beside ordinary
+//! commands, and what other members say, beside both. Clients are refused at once when there is no
+//! room; members wait, which slows their connection down. What the node's own threads report always
+//! has room, because it is bounded by what they were given to do.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::edge;
+use super::mail::{Freshness, Mailbox, Query};
+use super::notice::{Notice, Observer};
+use crate::io::{Class, Input, MemberId, ProposeError, RequestId};
+
+/// Commands and queries that may wait.
+const ORDINARY_MAX: usize = 16_384;
+/// Renewals that may wait.
+const RENEWALS_MAX: usize = 16_384;
+/// Requests of operators, and of connections that come and go, that may wait.
+const CONTROL_MAX: usize = 4_096;
+/// Bytes that other members may have waiting.
+const PEER_BYTES_MAX: usize = 32 << 20;
+
+/// Something that happens to the loop.
+pub(super) enum Happening {
+    Input(Input),
+    Query(RequestId, Freshness, Query),
+    Register(u32, Box<dyn Mailbox>),
+    Unregister(u32),
+    Observe(Box<dyn Observer>),
+    /// A member has greeted this one, and says where it is reached.
+    Met(MemberId, String),
+    /// The connection from a member has ended.
+    Lost(MemberId),
+    /// Something that those who observe the node should hear.
+    Tell(Notice),
+    /// End, after handing leadership over.
+    Stop,
+    /// End at once.
+    Kill,
+    /// A thread of this node cannot go on.
+    Failed(String),
+}
+
+/// What kind of room a happening takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Ordinary,
+    Renewal,
+    Control,
+    /// The node's own threads.
+    Own,
+}
+
+impl Lane {
+    pub(super) fn of(class: Class) -> Lane {
+        match class {
+            Class::Ordinary => Lane::Ordinary,
+            Class::Renewal => Lane::Renewal,
+        }
+    }
+
+    fn max(self) -> usize {
+        match self {
+            Lane::Ordinary => ORDINARY_MAX,
+            Lane::Renewal => RENEWALS_MAX,
+            Lane::Control => CONTROL_MAX,
+            Lane::Own => usize::MAX,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Happening>,
+    counts: [usize; 4],
+    peer_bytes: usize,
+    closed: bool,
+    /// Whether the loop sleeps. A wake-up is a system call, so it is only made for a sleeper.
+    sleeps: bool,
+    waiting_for_room: usize,
+}
+
+impl State {
+    fn has_room(&self, lane: Lane) -> bool {
+        self.counts[lane as usize] < lane.max()
+    }
+
+    fn put(&mut self, lane: Lane, happening: Happening) {
+        self.counts[lane as usize] += 1;
+        self.queue.push(happening);
+    }
+}
+
+/// Everything that waits for the loop.
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    some: Condvar,
+    room: Condvar,
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held, so it is never left half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let sleeps = std::mem::take(&mut state.sleeps);
+        drop(state);
+        if sleeps {
+            self.some.notify_one();
+        }
+    }
+
+    /// Puts something in if there is room.
+    pub(super) fn push(&self, lane: Lane, happening: Happening) -> Result<(), ProposeError> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(ProposeError::NoLeader);
+        }
+        if !state.has_room(lane) {
+            return Err(ProposeError::Overloaded);
+        }
+        state.put(lane, happening);
+        self.wake(state);
+        Ok(())
+    }
+
+    /// Puts in as many as there is room for, and gives the names of the others back.
+    pub(super) fn push_many(
+        &self,
+        lane: Lane,
+        happenings: impl Iterator<Item = (RequestId, Happening)>,
+    ) -> Result<Vec<RequestId>, ProposeError> {
+        let mut refused = Vec::new();
+        let mut state = self.state();
+        if state.closed {
+            return Err(ProposeError::NoLeader);
+        }
+        for (request, happening) in happenings {
+            if state.has_room(lane) {
+                state.put(lane, happening);
+            } else {
+                refused.push(request);
+            }
+        }
+        self.wake(state);
+        Ok(refused)
+    }
+
+    /// Puts something in, and waits for room. It is dropped if the node has ended.
+    pub(super) fn push_waiting(&self, lane: Lane, happening: Happening) {
+        let mut state = self.state();
+        while !state.has_room(lane) && !state.closed {
+            state = self.wait_for_room(state);
+        }
+        if !state.closed {
+            state.put(lane, happening);
+            self.wake(state);
+        }
+    }
+
+    /// Puts in what another member says, and waits for room. `false` if the node has ended.
+    pub(super) fn push_from_peer(&self, inputs: &mut Vec<Input>, bytes: usize) -> bool {
+        let mut state = self.state();
+        while state.peer_bytes >= PEER_BYTES_MAX && !state.closed {
+            state = self.wait_for_room(state);
+        }
+        let open = !state.closed;
+        if open {
+            state.peer_bytes += bytes;
+            state.queue.extend(inputs.drain(..).map(Happening::Input));
+            self.wake(state);
+        }
+        open
+    }
+
+    fn wait_for_room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting_for_room += 1;
+        let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting_for_room -= 1;
+        state
+    }
+
+    /// Takes everything into `into`, which should be empty. Waits for something until `until`.
+    pub(super) fn take(&self, into: &mut Vec<Happening>, until: Instant) {
+        let mut state = self.state();
+        while state.queue.is_empty() {
+            let left = until.saturating_duration_since(edge::now());
+            if left.is_zero() {
+                return;
+            }
+            state.sleeps = true;
+            let waited = self.some.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleeps = false;
+        }
+        std::mem::swap(&mut state.queue, into);
+        state.counts = [0; 4];
+        state.peer_bytes = 0;
+        if state.waiting_for_room > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    /// Lets nothing more in, and drops what is there.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let dropped = std::mem::take(&mut state.queue);
+        self.room.notify_all();
+        // What is dropped may push something itself.
+        drop(state);
+        drop(dropped);
+    }
+}

@@ -1,0 +1,177 @@
+//! Snapshots: made beside the log, sent in pieces, installed, and taken for backups.
+
+use fencepost_core::command::{LeaseGrant, Put};
+use fencepost_core::{Action, Key, Millis, Outcome, Value};
+use fencepost_node::boot::begin_with;
+use fencepost_node::disk::MemoryDisk;
+use fencepost_node::io::Change;
+use fencepost_node::membership::Membership;
+use fencepost_node::snapshot_store::SnapshotId;
+
+use crate::support::{Cluster, MS, named};
+
+fn put(number: u64) -> Action {
+    let key = Key::from(format!("k{number:05}").as_str());
+    Action::Put(Put { key, value: Value::from("value"), ..Put::default() })
+}
+
+fn fill(cluster: &mut Cluster, id: u64, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        assert!(matches!(cluster.done(id, put(number)), Outcome::Put(None)));
+    }
+}
+
+fn same_state(cluster: &mut Cluster, one: u64, other: u64) -> bool {
+    cluster.run_until(|cluster| {
+        let (one, other) = (cluster.node(one).machine(), cluster.node(other).machine());
+        one.applied() == other.applied() && one.state().hash() == other.state().hash()
+    })
+}
+
+/// A cluster that makes a snapshot every twenty entries.
+fn eager(size: u64) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(size, 5);
+    cluster.snapshot_entries = 20;
+    for id in 1..=size {
+        cluster.kill(id);
+        cluster.start(id);
+    }
+    let leader = cluster.elect();
+    (cluster, leader)
+}
+
+#[test]
+fn the_log_is_purged_up_to_the_snapshot_before_the_last() {
+    let (mut cluster, leader) = eager(1);
+    fill(&mut cluster, leader, 0..100);
+    cluster.run(100 * MS);
+    let newest = cluster.node(leader).snapshot_id().index;
+    assert!(newest > 60, "{newest}");
+    assert!(cluster.node(leader).entry(20).is_none(), "old entries are still in memory");
+    let kept = (2..newest).find(|&index| cluster.node(leader).entry(index).is_some());
+    assert!(kept.is_some_and(|first| first + 15 < newest), "nothing is left for the older snapshot");
+}
+
+#[test]
+fn a_node_that_restarts_goes_on_from_its_snapshot() {
+    let (mut cluster, leader) = eager(1);
+    fill(&mut cluster, leader, 0..70);
+    cluster.run(100 * MS);
+    let hash = cluster.node(leader).machine().state().hash();
+    cluster.kill(leader);
+    cluster.start(leader);
+    assert!(cluster.node(leader).machine().applied() > 40);
+    assert_eq!(cluster.elect(), leader);
+    assert_eq!(cluster.node(leader).machine().state().hash(), hash);
+}
+
+#[test]
+fn a_member_that_was_away_for_too_long_is_sent_a_snapshot() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.start(away);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away));
+    assert_eq!(cluster.installed, 1);
+    assert!(cluster.pieces > 4, "it has {} pieces only", cluster.pieces);
+    fill(&mut cluster, leader, 100..110);
+    assert!(same_state(&mut cluster, leader, away));
+}
+
+#[test]
+fn pieces_that_get_lost_are_asked_for_again() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.lose_piece = 7;
+    cluster.start(away);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away));
+    assert_eq!(cluster.installed, 1);
+}
+
+#[test]
+fn a_transfer_goes_on_after_its_receiver_has_died_in_it() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.start(away);
+    assert!(cluster.run_until(|cluster| cluster.pieces > 2));
+    cluster.kill(away);
+    cluster.start(away);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away));
+}
+
+#[test]
+fn a_transfer_goes_on_with_another_leader() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.start(away);
+    assert!(cluster.run_until(|cluster| cluster.pieces > 2));
+    cluster.kill(leader);
+    cluster.run(50 * MS);
+    cluster.start(leader);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away));
+}
+
+#[test]
+fn a_snapshot_that_is_durable_before_the_log_counts_after_a_crash() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.start(away);
+    // The log's part of the installation takes long, and the machine dies in it.
+    cluster.slow_disk(away, 2_000 * MS);
+    assert!(cluster.run_until(|cluster| cluster.installed == 1));
+    cluster.kill(away);
+    cluster.slow_disk(away, MS);
+    cluster.start(away);
+    assert!(cluster.node(away).machine().applied() > 60);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away));
+}
+
+#[test]
+fn a_backup_goes_on_in_a_new_cluster_with_greater_tokens() {
+    let (mut cluster, leader) = eager(3);
+    fill(&mut cluster, leader, 0..30);
+    let ttl = Millis(90_000);
+    let grant = || Action::LeaseGrant(LeaseGrant { ttl, ..LeaseGrant::default() });
+    assert!(matches!(cluster.done(leader, grant()), Outcome::LeaseGranted(_)));
+    let backup = cluster.save(leader);
+    let revision = backup.machine.state().revision();
+    let id = SnapshotId { index: backup.machine.applied(), term: 9 };
+    let membership = Membership::founding(backup.membership.cluster_id, [named(9)]);
+    let restored = backup.restored(membership, None).expect("it can be restored");
+    let mut cluster = Cluster::new(0, 6);
+    let disk = MemoryDisk::new();
+    begin_with(&disk, id, &restored).expect("the disk is sound");
+    cluster.add_disk(9, disk);
+    cluster.start(9);
+    assert_eq!(cluster.elect(), 9);
+    let state = cluster.node(9).machine().state();
+    assert!(state.revision().0 >= revision.0 + (1 << 40));
+    assert_eq!(state.incarnation(), 1);
+    assert!(matches!(cluster.done(9, grant()), Outcome::Rejected(_)), "nothing is granted yet");
+    cluster.run(95_000 * MS);
+    assert!(matches!(cluster.done(9, grant()), Outcome::LeaseGranted(_)));
+}
+
+#[test]
+fn a_newcomer_gets_a_snapshot_that_knows_it() {
+    let (mut cluster, leader) = eager(3);
+    fill(&mut cluster, leader, 0..50);
+    let member = cluster.newcomer(4);
+    assert_eq!(cluster.change(leader, Change::Add(member)), Ok(()));
+    assert!(same_state(&mut cluster, leader, 4));
+    assert_eq!(cluster.installed, 1);
+}

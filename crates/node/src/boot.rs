@@ -56,7 +56,9 @@ pub enum Error {
         damaged: Vec<String>,
     },
     /// The log is gone.
-    #[error("the log of this member is gone\nwithout it the member has forgotten its votes, and could help to elect two leaders\ntake this member out, and let it join with an empty directory")]
+    #[error(
+        "the log of this member is gone\nwithout it the member has forgotten its votes, and could help to elect two leaders\ntake this member out, and let it join with an empty directory"
+    )]
     LogLost,
 }
 
@@ -101,9 +103,7 @@ pub fn open<D: Disk>(disk: D, config: WalConfig, is_member: bool) -> Result<Boot
         return Err(Error::LogLost);
     }
     let replica = match id {
-        Some(id) => {
-            read_replica(&snapshots, id).map_err(|why| Error::Unreadable { id, why })?
-        }
+        Some(id) => read_replica(&snapshots, id).map_err(|why| Error::Unreadable { id, why })?,
         None => Replica::default(),
     };
     let id = id.unwrap_or_default();

@@ -23,7 +23,8 @@ pub struct NodeConfig {
     pub batch_bytes_max: usize,
     /// Entries that may be proposed and not yet applied.
     pub in_flight_max: usize,
-    /// How long a renewal waits for company, in microseconds.
+    /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
+    /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
     /// A snapshot is made after so many entries.
     pub snapshot_entries: u64,
@@ -51,7 +52,7 @@ impl NodeConfig {
             batch_len_max: 4_096,
             batch_bytes_max: 1 << 20,
             in_flight_max: 8,
-            renewal_wait: 5_000,
+            renewal_wait: 25_000,
             snapshot_entries: 100_000,
             snapshot_bytes: 64 << 20,
         }

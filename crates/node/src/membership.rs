@@ -90,10 +90,8 @@ impl Membership {
     /// Takes over what the engine made of a change, and who came with it.
     pub fn change(&mut self, conf: ConfState, newcomer: Option<Member>) {
         self.conf = conf;
-        if let Some(member) = newcomer {
-            if self.contains(member.id) {
-                self.members.insert(member.id, member);
-            }
+        if let Some(member) = newcomer.filter(|member| self.contains(member.id)) {
+            self.members.insert(member.id, member);
         }
         let gone: Vec<MemberId> =
             self.members.keys().copied().filter(|&id| !self.contains(id)).collect();

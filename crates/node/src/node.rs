@@ -143,18 +143,36 @@ impl Node {
 
     /// Handles one input at one moment, and says what is to be done.
     pub fn handle(&mut self, now: Micros, input: Input) -> Vec<Output> {
+        self.handle_all(now, [input])
+    }
+
+    /// Handles several inputs that have come by one moment. Commands among them share a batch.
+    pub fn handle_all(
+        &mut self,
+        now: Micros,
+        inputs: impl IntoIterator<Item = Input>,
+    ) -> Vec<Output> {
         let mut outputs = Vec::new();
-        if self.halted {
-            return outputs;
-        }
         self.now = self.now.max(now);
         self.clock.advance(now);
-        self.take(input, &mut outputs);
-        self.draw_election_timeout();
+        for input in inputs {
+            // A client's request changes nothing that the next input depends on. Whatever else
+            // comes may, and must be seen to the end first.
+            let is_request = matches!(input, Input::Propose(_) | Input::Read(_));
+            if !self.halted {
+                self.take(input, &mut outputs);
+                self.draw_election_timeout();
+            }
+            if !is_request {
+                self.drain(&mut outputs);
+            }
+        }
         self.drain(&mut outputs);
-        self.propose_what_waits(&mut outputs);
-        self.drain(&mut outputs);
-        self.make_if_due(&mut outputs);
+        if !self.halted {
+            self.propose_what_waits(&mut outputs);
+            self.drain(&mut outputs);
+            self.make_if_due(&mut outputs);
+        }
         outputs
     }
 

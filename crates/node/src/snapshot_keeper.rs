@@ -131,9 +131,8 @@ impl<D: Disk> SnapshotKeeper<D> {
         id: SnapshotId,
         number: u64,
     ) -> Result<Option<SnapshotPiece>, snapshot_store::Error> {
-        let fits = |(next, reader): &(u64, SnapshotReader<D::File>)| {
-            *next == number && reader.id() == id
-        };
+        let fits =
+            |(next, reader): &(u64, SnapshotReader<D::File>)| *next == number && reader.id() == id;
         if !self.sending.get(&to).is_some_and(fits) {
             let mut reader = self.store.read(id)?;
             for _ in 0..number {

@@ -11,6 +11,7 @@ mod snapshots;
 mod support;
 
 use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Renewal};
+use fencepost_core::outcome::RenewResult;
 use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Value};
 use fencepost_node::io::ProposeError;
 
@@ -285,4 +286,16 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
+}
+
+#[test]
+fn a_renewal_that_comes_just_before_the_end_is_not_overtaken_by_it() {
+    let mut cluster = Cluster::new(1, 7);
+    cluster.elect();
+    let before = cluster.now;
+    assert!(matches!(cluster.done(1, lease(5, 1_000)), Outcome::LeaseGranted(_)));
+    cluster.run(before + 985 * MS - cluster.now);
+    let renewed = cluster.done(1, renew(5));
+    let Outcome::LeasesRenewed(renewed) = renewed else { panic!("{renewed:?}") };
+    assert!(matches!(renewed[0].result, RenewResult::Alive { .. }), "{renewed:?}");
 }

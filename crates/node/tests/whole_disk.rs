@@ -198,7 +198,8 @@ fn a_flipped_bit_anywhere_is_found_or_does_no_harm() {
     before.work(30);
     let Single { wal, node, keeper, now, dead, answered, hashes } = before;
     wal.close().expect("the disk is sound");
-    let refused = |disk: &MemoryDisk| Single::start(disk, true).err().map(|error| error.to_string());
+    let refused =
+        |disk: &MemoryDisk| Single::start(disk, true).err().map(|error| error.to_string());
     let (mut survived, mut detected) = (0, 0);
     let before = Single::start(&disk.fork(), true).map(|single| Single {
         node,

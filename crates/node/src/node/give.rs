@@ -90,8 +90,11 @@ impl Node {
     /// Gives up transfers of which nothing was heard, and forgets those that are over.
     pub(super) fn give_up_gifts(&mut self) {
         let (ticks, patience) = (self.ticks, self.config.patience_ticks());
-        let late: Vec<MemberId> =
-            self.giving.extract_if(.., |_, gift| gift.tick + patience < ticks).map(|one| one.0).collect();
+        let late: Vec<MemberId> = self
+            .giving
+            .extract_if(.., |_, gift| gift.tick + patience < ticks)
+            .map(|one| one.0)
+            .collect();
         for to in late {
             self.raft.report_snapshot(to, SnapshotStatus::Failure);
         }

@@ -3,8 +3,8 @@
 use raft::Storage as _;
 use raft::prelude::ConfState;
 
-use super::Node;
 use super::drain::log_entry;
+use super::{Node, mix};
 use crate::io::{Output, RequestId};
 use crate::mutant::Mutant;
 use crate::replica::Replica;
@@ -75,18 +75,18 @@ impl Node {
             return false;
         }
         let entries = self.machine.applied() - self.snapshot_id().index;
+        // Not all members at the same entry: each has work to spare while another is at it.
+        let stagger = mix(self.config.id) % (self.config.snapshot_entries / 4 + 1);
         wanted
-            || entries >= self.config.snapshot_entries
+            || entries >= self.config.snapshot_entries + stagger
             || self.making.bytes >= self.config.snapshot_bytes
             || !self.making.saves.is_empty()
     }
 
     fn replay_since(&self, base: SnapshotId, id: SnapshotId) -> Source {
         let entries = base.index + 1..=id.index;
-        let mut entries: Vec<_> = entries
-            .filter_map(|index| self.raft.store().entry(index))
-            .map(log_entry)
-            .collect();
+        let mut entries: Vec<_> =
+            entries.filter_map(|index| self.raft.store().entry(index)).map(log_entry).collect();
         if self.mutant(Mutant::SnapshotMissesItsIndex)
             && let Some(last) = entries.last_mut()
         {

@@ -26,12 +26,7 @@ type Checked = Result<Option<ConfChangeV2>, ChangeError>;
 
 impl Node {
     /// Puts a change into the log, or says why not.
-    pub(super) fn change(
-        &mut self,
-        request: RequestId,
-        change: Change,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub(super) fn change(&mut self, request: RequestId, change: Change, outputs: &mut Vec<Output>) {
         let refusal = match self.check_change(change) {
             Ok(Some(change)) => match self.raft.propose_conf_change(Vec::new(), change) {
                 Ok(()) => {

@@ -16,6 +16,10 @@ use crate::mutant::Mutant;
 /// them at most so much of their time.
 const STAMP_EVERY: u64 = 1_000;
 
+/// Renewals go into the log at once if something ends within their waiting time and this. Two
+/// ticks: the next look at the clock may be that late.
+const SLACK: u64 = 20;
+
 /// Who waits for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
@@ -124,8 +128,13 @@ impl Node {
     }
 
     fn batch_is_due(&self) -> bool {
-        let waited = |queued: &Queued| self.now.0 - queued.since.0 >= self.config.renewal_wait;
-        !self.waiting.ordinary.is_empty() || self.waiting.renewals.front().is_some_and(waited)
+        let wait = self.config.renewal_wait;
+        let waited = |queued: &Queued| self.now.0 - queued.since.0 >= wait;
+        // A renewal that came in time must not be overtaken by the end of its lease.
+        let soon = LogTime(self.clock.stamp().0.saturating_add(wait / 1_000 + SLACK));
+        let late = || self.machine.next_deadline().is_some_and(|deadline| deadline <= soon);
+        let renewal = self.waiting.renewals.front();
+        !self.waiting.ordinary.is_empty() || renewal.is_some_and(|first| waited(first) || late())
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and

@@ -3,9 +3,7 @@
 use super::frame::put_frame;
 use super::kind;
 use crate::bytes::{Reader, put_u32, put_u64};
-use crate::io::{
-    Answer, Class, Forward, ForwardNumber, PeerMessage, ProposeError, SnapshotPiece,
-};
+use crate::io::{Answer, Class, Forward, ForwardNumber, PeerMessage, ProposeError, SnapshotPiece};
 use crate::machine::{decode_reply, encode_reply};
 use crate::snapshot_store::SnapshotId;
 
@@ -25,9 +23,7 @@ pub fn weight(message: &PeerMessage) -> usize {
 /// An answer that is too long is sent as one that nobody knows: the command may be done.
 pub fn encode_message(message: &PeerMessage, out: &mut Vec<u8>) -> bool {
     match message {
-        PeerMessage::Raft(bytes) => {
-            put_frame(kind::RAFT, out, |out| out.extend_from_slice(bytes))
-        }
+        PeerMessage::Raft(bytes) => put_frame(kind::RAFT, out, |out| out.extend_from_slice(bytes)),
         PeerMessage::Forward(forward) => {
             put_frame(kind::FORWARD, out, |out| put_forward(forward, out))
         }

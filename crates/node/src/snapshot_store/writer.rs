@@ -78,7 +78,8 @@ impl<D: Disk> SnapshotWriter<D> {
     /// [`Error::Io`].
     pub fn abandon(self) -> Result<(), Error> {
         let removed = self.disk.remove(&unfinished_name(self.id));
-        removed.map_err(|source| Error::Io { doing: "clearing away an unfinished snapshot", source })
+        removed
+            .map_err(|source| Error::Io { doing: "clearing away an unfinished snapshot", source })
     }
 
     /// The bytes are durable before the file has its name: otherwise a crash could leave a

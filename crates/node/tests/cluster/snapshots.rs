@@ -49,7 +49,10 @@ fn the_log_is_purged_up_to_the_snapshot_before_the_last() {
     assert!(newest > 60, "{newest}");
     assert!(cluster.node(leader).entry(20).is_none(), "old entries are still in memory");
     let kept = (2..newest).find(|&index| cluster.node(leader).entry(index).is_some());
-    assert!(kept.is_some_and(|first| first + 15 < newest), "nothing is left for the older snapshot");
+    assert!(
+        kept.is_some_and(|first| first + 15 < newest),
+        "nothing is left for the older snapshot"
+    );
 }
 
 #[test]

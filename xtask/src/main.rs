@@ -8,6 +8,8 @@
 
 mod command;
 mod fix;
+mod sim;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -38,6 +40,10 @@ enum Verb {
     Fix,
     /// Check the house rules that no compiler knows
     Tidy,
+    /// Run whole clusters in virtual time, with faults, and check them
+    Sim(sim::Args),
+    /// Run the simulator for hours: fresh seeds, planted bugs, and every seed twice
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +65,8 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Verify => verify::run(&root),
         Verb::Fix => fix::run(&root),
         Verb::Tidy => tidy::run(&root),
+        Verb::Sim(args) => sim::run(&root, args),
+        Verb::Soak(args) => soak::run(&root, args),
     }
 }
 

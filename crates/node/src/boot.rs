@@ -63,7 +63,9 @@ pub enum Error {
 }
 
 fn list(damaged: &[String]) -> String {
-    damaged.iter().map(|one| format!("; {one}")).collect()
+    // What and where; why and what to do stand in the lines below, for all of them.
+    let first_line = |one: &String| one.lines().next().unwrap_or_default().to_owned();
+    damaged.iter().map(|one| format!("; {}", first_line(one))).collect()
 }
 
 /// Makes an empty directory that of a founding member. Every founder writes the same.

@@ -254,7 +254,7 @@ pub enum Output {
 /// What must be durable before anything that depends on it is said.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Persist {
-    /// To be named in [`Input::Persisted`]. Grows by one.
+    /// To be named in [`Input::Persisted`]. It grows.
     pub number: u64,
     /// The term, the vote and the commit index.
     pub hard_state: HardState,

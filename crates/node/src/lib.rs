@@ -22,6 +22,7 @@ pub mod mutant;
 pub mod node;
 pub mod peer;
 pub mod replica;
+pub mod shell;
 pub mod snapshot_keeper;
 pub mod snapshot_store;
 pub mod store;

@@ -22,7 +22,10 @@ use raft::{Config, RawNode, StateRole};
 
 use crate::clock::LogClock;
 use crate::config::NodeConfig;
-use crate::io::{ForwardNumber, Input, MemberId, Micros, Output, ProposeError, RequestId, Role};
+use crate::io::{
+    ChangeError, ForwardNumber, Input, MemberId, Micros, Output, PeerMessage, ProposeError,
+    RequestId, Role,
+};
 use crate::machine::{LogTime, Machine};
 use crate::membership::Membership;
 use crate::replica::Replica;
@@ -75,6 +78,10 @@ pub struct Node {
     /// A snapshot was installed with this batch, which is not durable yet. Until it is, the engine
     /// would look for the log that the snapshot has replaced.
     installing: Option<u64>,
+    /// The number of the batch that is being taken from the engine.
+    taking: u64,
+    /// Since when this node, which leads, is no member any more.
+    leaving: Option<u64>,
     halted: bool,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
@@ -99,7 +106,7 @@ impl Node {
             max_election_tick: config.election_ticks.1,
             applied: machine.applied(),
             max_size_per_msg: 1 << 20,
-            max_inflight_msgs: 256,
+            max_inflight_msgs: 32,
             check_quorum: true,
             pre_vote: true,
             ..Config::default()
@@ -128,6 +135,8 @@ impl Node {
             giving: Giving::new(),
             fetch: None,
             installing: None,
+            taking: 0,
+            leaving: None,
             halted: false,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -168,7 +177,7 @@ impl Node {
             }
         }
         self.drain(&mut outputs);
-        if !self.halted {
+        if !self.halted && self.leaving.is_none() {
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
             self.make_if_due(&mut outputs);
@@ -177,10 +186,15 @@ impl Node {
     }
 
     fn take(&mut self, input: Input, outputs: &mut Vec<Output>) {
+        if let Some(since) = self.leaving {
+            self.take_leaving(since, input, outputs);
+            return;
+        }
         match input {
             Input::Tick => self.tick(outputs),
             // Lost: others will say it again.
-            Input::Peer(..) | Input::Campaign if self.installing.is_some() => {}
+            Input::Peer(_, PeerMessage::Raft(_)) | Input::Campaign if self.installing.is_some() => {
+            }
             Input::Peer(from, message) => self.hear(from, message, outputs),
             Input::Propose(proposal) => self.admit(proposal, outputs),
             Input::Read(request) => self.read(request, outputs),
@@ -215,11 +229,33 @@ impl Node {
         self.tick_fetch(outputs);
     }
 
+    /// What a leader that is no member any more still does.
+    fn take_leaving(&mut self, since: u64, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Tick => self.tick_leaving(since, outputs),
+            Input::Persisted(number) => self.persisted(number, outputs),
+            Input::Propose(proposal) => {
+                self.refuse(proposal.request, ProposeError::NoLeader, outputs);
+            }
+            Input::Read(request) => {
+                outputs.push(Output::ReadFailed(request, ProposeError::NoLeader));
+            }
+            Input::Change(request, _) => {
+                let why = ChangeError::NotLeader { leader: None };
+                outputs.push(Output::Changed(request, Err(why)));
+            }
+            Input::Save(request) => {
+                outputs.push(Output::Saved(request, Err("this node leaves".to_owned())));
+            }
+            Input::Peer(..) | Input::Snapshot(_) | Input::Campaign | Input::TransferTo(_) => {}
+        }
+    }
+
     fn snapshot_done(&mut self, done: SnapshotDone, outputs: &mut Vec<Output>) {
         match done {
             SnapshotDone::Made(id, result) => self.made(id, result, outputs),
             SnapshotDone::Read(to, id, piece) => self.give_piece(to, id, piece, outputs),
-            SnapshotDone::Kept(id, _, result) => self.kept(id, &result),
+            SnapshotDone::Kept(id, number, result) => self.kept(id, number, &result, outputs),
             SnapshotDone::Loaded(id, result) => self.loaded(id, result),
         }
     }
@@ -262,13 +298,24 @@ impl Node {
 
     /// Hands leadership to the voter that has most of the log.
     fn hand_over(&mut self) {
-        let progress = self.raft.raft.prs();
-        let can_lead = |id: u64| id != self.config.id && progress.conf().voters().contains(id);
-        let members = progress.iter().filter(|(id, _)| can_lead(**id));
-        let best = members.max_by_key(|(id, progress)| (progress.matched, **id)).map(|(id, _)| *id);
-        if let Some(best) = best {
+        if let Some(best) = self.successor() {
             self.transfer_to(best);
         }
+    }
+
+    /// The other voter that has most of the log, as far as a leader knows.
+    pub fn successor(&self) -> Option<MemberId> {
+        let progress = self.raft.raft.prs();
+        let can_lead = |id: u64| {
+            id != self.config.id && progress.conf().voters().contains(id) && self.is_active(id)
+        };
+        let members = progress.iter().filter(|(id, _)| can_lead(**id));
+        members.max_by_key(|(id, progress)| (progress.matched, **id)).map(|(id, _)| *id)
+    }
+
+    /// The last entry that is known to be committed.
+    pub fn commit(&self) -> u64 {
+        self.raft.raft.raft_log.committed
     }
 
     fn transfer_to(&mut self, member: MemberId) {

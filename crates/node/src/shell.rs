@@ -34,7 +34,7 @@ mod settings;
 mod snapshot_thread;
 mod start;
 
-pub use board::{Board, LinkStatus, Status};
+pub use board::{Board, LinkStatus, SYNC_MICROS, Status};
 pub use error::{Ended, StartError};
 pub use handle::{Caller, Handle};
 pub use mail::{Delivery, Found, Freshness, Line, Mailbox, Query};

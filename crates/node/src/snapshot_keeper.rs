@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::io::{MemberId, SnapshotPiece};
 use crate::membership::Membership;
 use crate::replica::Replica;
@@ -39,7 +39,12 @@ pub enum SnapshotTask {
     /// Keep a piece that came. The first one begins the snapshot anew.
     Keep(SnapshotPiece),
     /// All pieces are there: make the snapshot durable, and read it.
-    Load(SnapshotId),
+    Load {
+        /// Which.
+        id: SnapshotId,
+        /// The cluster that it must be of; zero if that is not known.
+        cluster_id: u64,
+    },
 }
 
 /// From what a snapshot is made.
@@ -60,13 +65,22 @@ pub enum Source {
 #[derive(Clone, Debug)]
 pub enum SnapshotDone {
     /// A snapshot was made, or why not.
-    Made(SnapshotId, Result<(), String>),
-    /// A piece for another member; nothing if there is no such snapshot or piece.
-    Read(MemberId, SnapshotId, Option<SnapshotPiece>),
+    Made(SnapshotId, Result<(), NotMade>),
+    /// A piece for another member; nothing behind the last one. Or why the snapshot is gone.
+    Read(MemberId, SnapshotId, Result<Option<SnapshotPiece>, String>),
     /// A piece was kept, or why not.
     Kept(SnapshotId, u64, Result<(), String>),
     /// A snapshot that came is durable and readable, or why not.
     Loaded(SnapshotId, Result<Box<Replica>, String>),
+}
+
+/// Why a snapshot was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotMade {
+    /// What went wrong.
+    pub why: String,
+    /// Whether the earlier one is to blame: then it must be made from something else.
+    pub base_is_lost: bool,
 }
 
 /// Carries out snapshot tasks.
@@ -93,8 +107,8 @@ impl<D: Disk> SnapshotKeeper<D> {
             }
             SnapshotTask::Read { to, id, number } => {
                 // Whatever is wrong with the file, the other member will be sent another one.
-                let piece = self.read(to, id, number).ok().flatten();
-                if piece.as_ref().is_none_or(|piece| piece.is_last) {
+                let piece = self.read(to, id, number).map_err(|why| why.to_string());
+                if piece.is_err() {
                     self.sending.remove(&to);
                 }
                 SnapshotDone::Read(to, id, piece)
@@ -103,26 +117,33 @@ impl<D: Disk> SnapshotKeeper<D> {
                 let (id, number) = (piece.id, piece.number);
                 SnapshotDone::Kept(id, number, self.keep(piece).map_err(|why| why.to_string()))
             }
-            SnapshotTask::Load(id) => SnapshotDone::Loaded(id, self.load(id)),
+            SnapshotTask::Load { id, cluster_id } => {
+                SnapshotDone::Loaded(id, self.load(id, cluster_id).map(Box::new))
+            }
         }
     }
 
-    fn make(&self, id: SnapshotId, membership: Membership, source: Source) -> Result<(), String> {
+    fn make(&self, id: SnapshotId, membership: Membership, source: Source) -> Result<(), NotMade> {
         let replica = match source {
             Source::Copy(replica) => *replica,
             Source::Replay { base, entries } => {
-                let mut replica = read_replica(&self.store, base)?;
-                for entry in entries {
-                    replica.machine.replay(&entry)?;
-                }
-                replica
+                self.replay(base, &entries).map_err(|why| NotMade { why, base_is_lost: true })?
             }
         };
+        let failed = |why| NotMade { why, base_is_lost: false };
         if replica.machine.applied() != id.index {
-            return Err(format!("entries up to {} are missing", id.index));
+            return Err(failed(format!("entries up to {} are missing", id.index)));
         }
-        write_replica(&self.store, id, &Replica { membership, ..replica })
-            .map_err(|why| why.to_string())
+        let written = write_replica(&self.store, id, &Replica { membership, ..replica });
+        written.map_err(|why| failed(why.to_string()))
+    }
+
+    fn replay(&self, base: SnapshotId, entries: &[Entry]) -> Result<Replica, String> {
+        let mut replica = read_replica(&self.store, base)?;
+        for entry in entries {
+            replica.machine.replay(entry)?;
+        }
+        Ok(replica)
     }
 
     fn read(
@@ -134,11 +155,21 @@ impl<D: Disk> SnapshotKeeper<D> {
         let fits =
             |(next, reader): &(u64, SnapshotReader<D::File>)| *next == number && reader.id() == id;
         if !self.sending.get(&to).is_some_and(fits) {
-            let mut reader = self.store.read(id)?;
-            for _ in 0..number {
-                reader.next().transpose()?;
+            // One that is open can be read although its name is gone.
+            let open = self.sending.remove(&to).map(|(_, reader)| reader);
+            let mut reader = match open.filter(|reader| reader.id() == id) {
+                Some(reader) => reader,
+                None => self.store.read(id)?,
+            };
+            reader.rewind();
+            let mut skipped = 0;
+            while skipped < number && reader.next().transpose()?.is_some() {
+                skipped += 1;
             }
-            self.sending.insert(to, (number, reader));
+            self.sending.insert(to, (skipped, reader));
+            if skipped < number {
+                return Ok(None);
+            }
         }
         let Some((next, reader)) = self.sending.get_mut(&to) else { return Ok(None) };
         let Some(bytes) = reader.next().transpose()? else { return Ok(None) };
@@ -163,13 +194,38 @@ impl<D: Disk> SnapshotKeeper<D> {
         Ok(())
     }
 
-    fn load(&mut self, id: SnapshotId) -> Result<Box<Replica>, String> {
-        let received = self.receiving.take_if(|(receiving, ..)| *receiving == id);
-        if let Some((_, _, writer)) = received {
-            writer.finish().map_err(|why| why.to_string())?;
+    /// It gets its name only when it is known to be of use: otherwise it would push out those that
+    /// are, and a node could not start from it.
+    fn load(&mut self, id: SnapshotId, cluster_id: u64) -> Result<Replica, String> {
+        let Some((_, _, writer)) = self.receiving.take_if(|(receiving, ..)| *receiving == id)
+        else {
+            return Err("its pieces are not here".to_owned());
+        };
+        let sealed = writer.seal().map_err(|why| why.to_string())?;
+        let replica = sealed
+            .read()
+            .map_err(|why| why.to_string())
+            .and_then(|reader| decode(id, reader))
+            .and_then(|replica| of_cluster(replica, cluster_id));
+        match replica {
+            Ok(replica) => {
+                sealed.publish().map_err(|why| why.to_string())?;
+                Ok(replica)
+            }
+            Err(why) => {
+                drop(sealed.abandon());
+                Err(why)
+            }
         }
-        read_replica(&self.store, id).map(Box::new)
     }
+}
+
+fn of_cluster(replica: Replica, cluster_id: u64) -> Result<Replica, String> {
+    let theirs = replica.membership.cluster_id;
+    if cluster_id != 0 && cluster_id != theirs {
+        return Err(format!("it is of cluster {theirs:x}, not {cluster_id:x}"));
+    }
+    Ok(replica)
 }
 
 /// Writes a snapshot. It is durable when this returns.
@@ -183,8 +239,14 @@ pub fn write_replica<D: Disk>(
     replica: &Replica,
 ) -> Result<(), snapshot_store::Error> {
     let mut writer = store.write(id)?;
-    writer.push(&replica.encode())?;
-    writer.finish()
+    match writer.push(&replica.encode()) {
+        Ok(()) => writer.finish(),
+        Err(error) => {
+            // A disk that is full must not be filled with what was not finished.
+            drop(writer.abandon());
+            Err(error)
+        }
+    }
 }
 
 /// Reads a snapshot.
@@ -194,6 +256,10 @@ pub fn write_replica<D: Disk>(
 /// What is wrong with it.
 pub fn read_replica<D: Disk>(store: &SnapshotStore<D>, id: SnapshotId) -> Result<Replica, String> {
     let reader = store.read(id).map_err(|why| why.to_string())?;
+    decode(id, reader)
+}
+
+fn decode<F: DiskFile>(id: SnapshotId, reader: SnapshotReader<F>) -> Result<Replica, String> {
     let chunks: Result<Vec<Vec<u8>>, snapshot_store::Error> = reader.collect();
     let bytes = chunks.map_err(|why| why.to_string())?.concat();
     Replica::decode(id.index, &bytes).map_err(|why| why.to_string())

@@ -17,7 +17,7 @@ use crate::disk::Disk;
 pub use error::Error;
 pub use format::CHUNK_BYTES;
 pub use reader::SnapshotReader;
-pub use writer::SnapshotWriter;
+pub use writer::{SealedSnapshot, SnapshotWriter};
 
 /// How many snapshots are kept.
 pub const SNAPSHOTS_KEPT: usize = 2;

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use raft::prelude::{ConfState, Entry, EntryType, HardState, Snapshot, SnapshotMetadata};
 use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
 
+use crate::bytes::to_u64;
 use crate::machine::{LogTime, stamp_of};
 use crate::snapshot_store::SnapshotId;
 use crate::wal::{self, Recovered, Start};
@@ -162,10 +163,15 @@ impl Storage for Store {
         if low <= self.start.index {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
-        let mut found: Vec<Entry> =
-            (low..high).map_while(|index| self.at(index).cloned()).collect();
-        raft::util::limit_size(&mut found, max_size.into());
-        Ok(found)
+        // Not all of it first: the log of a member that lags is long, and the engine asks often.
+        let (max, mut size) = (max_size.into().unwrap_or(u64::MAX), 0);
+        let fits = |entry: &&Entry| {
+            let is_first = size == 0;
+            size += to_u64(prost_for_raft::Message::encoded_len(*entry));
+            is_first || size <= max
+        };
+        let wanted = (low..high).map_while(|index| self.at(index));
+        Ok(wanted.take_while(fits).cloned().collect())
     }
 
     fn term(&self, index: u64) -> Result<u64> {

@@ -7,6 +7,8 @@ mod chaos;
 mod members;
 #[path = "cluster/snapshots.rs"]
 mod snapshots;
+#[path = "cluster/strange.rs"]
+mod strange;
 #[path = "cluster/support.rs"]
 mod support;
 

@@ -42,23 +42,37 @@ enum Stage {
     Loaded(Box<Replica>),
 }
 
+impl Fetch {
+    /// Whether something came lately, or all is here.
+    fn is_alive(&self, tick: u64, patience: u64) -> bool {
+        self.heard + patience >= tick || !matches!(self.stage, Stage::Pieces { .. })
+    }
+}
+
 impl Node {
     /// The leader offers a snapshot.
     pub(super) fn offered(&mut self, message: Message, outputs: &mut Vec<Output>) {
         let metadata = message.get_snapshot().get_metadata();
         let id = SnapshotId { index: metadata.index, term: metadata.term };
         let log = &self.raft.raft.raft_log;
-        if message.term < self.raft.raft.term {
+        let committed = log.committed;
+        let is_there = log.match_term(id.index, id.term);
+        // What is committed here has one term only.
+        let is_wrong = id.index == committed && !is_there;
+        if message.term < self.raft.raft.term || is_wrong {
             return;
         }
-        if id.index <= log.committed || log.match_term(id.index, id.term) {
+        if id.index <= committed || is_there {
             // It is not needed. The engine tells the leader so.
             drop(self.raft.step(message));
             return;
         }
-        let (from, tick) = (message.from, self.ticks);
+        let (from, tick, patience) = (message.from, self.ticks, self.config.patience_ticks());
         match &mut self.fetch {
             Some(fetch) if fetch.id == id => (fetch.from, fetch.heard) = (from, tick),
+            // What is on its way is of use although it is older. In a busy cluster there is always
+            // a newer one, and none would ever arrive.
+            Some(fetch) if fetch.id.index > committed && fetch.is_alive(tick, patience) => return,
             _ => {
                 let stage = Stage::Pieces { next: 0, asked_to: 0 };
                 self.fetch = Some(Fetch { id, from, stage, asked: 0, heard: tick });
@@ -85,27 +99,42 @@ impl Node {
 
     /// A piece has come. Only the next one is of use.
     pub(super) fn take_piece(&mut self, piece: SnapshotPiece, outputs: &mut Vec<Output>) {
+        let cluster_id = self.membership.cluster_id;
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.id == piece.id) else { return };
-        let Stage::Pieces { next, asked_to } = &mut fetch.stage else { return };
+        let Stage::Pieces { next, .. } = &mut fetch.stage else { return };
         if piece.number != *next {
             return;
         }
         fetch.heard = self.ticks;
         *next += 1;
-        let (is_last, all_came) = (piece.is_last, *next >= *asked_to);
+        let (id, is_last) = (piece.id, piece.is_last);
         outputs.push(Output::Snapshot(SnapshotTask::Keep(piece)));
         if is_last {
             fetch.stage = Stage::Loading;
-            outputs.push(Output::Snapshot(SnapshotTask::Load(fetch.id)));
-        } else if all_came {
-            self.ask_for_pieces(outputs);
+            outputs.push(Output::Snapshot(SnapshotTask::Load { id, cluster_id }));
         }
     }
 
     /// A piece was written to disk, or not. Then the next offer begins anew.
-    pub(super) fn kept(&mut self, id: SnapshotId, result: &Result<(), String>) {
+    ///
+    /// More is asked for only now: a disk that is slower than the network must not fill the
+    /// memory.
+    pub(super) fn kept(
+        &mut self,
+        id: SnapshotId,
+        number: u64,
+        result: &Result<(), String>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some(fetch) = self.fetch.as_ref().filter(|fetch| fetch.id == id) else { return };
         if result.is_err() {
-            self.fetch.take_if(|fetch| fetch.id == id);
+            self.fetch = None;
+            return;
+        }
+        if let Stage::Pieces { asked_to, .. } = fetch.stage
+            && number + 1 == asked_to
+        {
+            self.ask_for_pieces(outputs);
         }
     }
 
@@ -120,12 +149,9 @@ impl Node {
     /// The snapshot is durable and was read, or cannot be.
     pub(super) fn loaded(&mut self, id: SnapshotId, result: Result<Box<Replica>, String>) {
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.id == id) else { return };
-        let ours = self.membership.cluster_id;
         match result {
-            Ok(replica) if ours == 0 || replica.membership.cluster_id == ours => {
-                fetch.stage = Stage::Loaded(replica);
-            }
-            _ => self.fetch = None,
+            Ok(replica) => fetch.stage = Stage::Loaded(replica),
+            Err(_) => self.fetch = None,
         }
         self.install_if_loaded();
     }
@@ -133,10 +159,9 @@ impl Node {
     /// Asks again, and tries again to install.
     pub(super) fn tick_fetch(&mut self, outputs: &mut Vec<Output>) {
         let Some(fetch) = &self.fetch else { return };
-        // Whoever had it seems to be gone. The next leader will offer one.
-        let silent = fetch.heard + self.config.patience_ticks() < self.ticks;
-        let waits = matches!(fetch.stage, Stage::Pieces { .. });
-        if fetch.asked + ASK_AGAIN_TICKS <= self.ticks && !(waits && silent) {
+        // Whoever had it may be gone. The next leader will offer one.
+        let is_alive = fetch.is_alive(self.ticks, self.config.patience_ticks());
+        if fetch.asked.max(fetch.heard) + ASK_AGAIN_TICKS <= self.ticks && is_alive {
             self.ask_for_pieces(outputs);
         }
         self.install_if_loaded();

@@ -62,12 +62,12 @@ impl Node {
         }
     }
 
-    /// A piece was read for a member; nothing if it cannot be had.
+    /// A piece was read for a member; nothing behind the last one. Or the snapshot is gone.
     pub(super) fn give_piece(
         &mut self,
         to: MemberId,
         id: SnapshotId,
-        piece: Option<SnapshotPiece>,
+        piece: Result<Option<SnapshotPiece>, String>,
         outputs: &mut Vec<Output>,
     ) {
         if let Some(gift) = self.giving.get_mut(&to) {
@@ -75,8 +75,12 @@ impl Node {
             gift.reading = gift.reading.saturating_sub(1);
         }
         match piece {
-            Some(piece) => outputs.push(Output::Send(to, PeerMessage::SnapshotPiece(piece))),
-            None => {
+            Ok(Some(piece)) => outputs.push(Output::Send(to, PeerMessage::SnapshotPiece(piece))),
+            Ok(None) => {}
+            Err(_) => {
+                if id == self.snapshot_id() {
+                    self.making.base_is_lost();
+                }
                 outputs.push(Output::Send(to, PeerMessage::SnapshotGone(id)));
                 // It may have been offered a newer one meanwhile.
                 if self.giving.get(&to).is_some_and(|gift| gift.id == id) {

@@ -53,10 +53,22 @@ impl Node {
         let Some(kind) = MessageType::from_i32(message.msg_type) else { return false };
         let last = self.raft.raft.raft_log.last_index();
         let sensible = match kind {
-            MessageType::MsgAppend => follow_each_other(message.index, &message.entries),
-            MessageType::MsgAppendResponse => message.index <= last,
+            MessageType::MsgAppend => {
+                // The engine gives term zero to what it does not have.
+                let terms = 1..=message.term;
+                (message.log_term > 0 || message.index == 0)
+                    && message.entries.iter().all(|entry| terms.contains(&entry.term))
+                    && follow_each_other(message.index, &message.entries)
+            }
+            MessageType::MsgAppendResponse => {
+                let hint = message.reject_hint;
+                message.index <= last && hint <= last && message.request_snapshot == 0
+            }
             MessageType::MsgHeartbeat => message.commit <= last,
-            MessageType::MsgSnapshot => message.get_snapshot().get_metadata().index > 0,
+            MessageType::MsgSnapshot => {
+                let metadata = message.get_snapshot().get_metadata();
+                metadata.index > 0 && (1..=message.term).contains(&metadata.term)
+            }
             MessageType::MsgReadIndex | MessageType::MsgReadIndexResp => message.entries.len() == 1,
             MessageType::MsgRequestVote
             | MessageType::MsgRequestVoteResponse
@@ -67,14 +79,19 @@ impl Node {
             // Proposals come as forwarded commands, and the rest is the engine's talk with itself.
             _ => false,
         };
-        sensible && message.to == self.config.id && message.term < TERM_LIMIT
+        // Only a question about the commit index comes without a term.
+        let has_term = (kind == MessageType::MsgReadIndex) == (message.term == 0);
+        sensible && has_term && message.to == self.config.id && message.term < TERM_LIMIT
     }
 }
 
 /// Whether entries come one after the other behind `before`, all of kinds that are known.
 fn follow_each_other(before: u64, entries: &[Entry]) -> bool {
+    if before >= TERM_LIMIT {
+        return false;
+    }
     let known = |entry: &Entry| EntryType::from_i32(entry.entry_type).is_some();
     let indexes = entries.iter().map(|entry| entry.index);
     let expected = (before + 1..).take(entries.len());
-    before < TERM_LIMIT && entries.iter().all(known) && indexes.eq(expected)
+    entries.iter().all(known) && indexes.eq(expected)
 }

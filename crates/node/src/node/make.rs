@@ -8,7 +8,7 @@ use super::{Node, mix};
 use crate::io::{Output, RequestId};
 use crate::mutant::Mutant;
 use crate::replica::Replica;
-use crate::snapshot_keeper::{SnapshotTask, Source};
+use crate::snapshot_keeper::{NotMade, SnapshotTask, Source};
 use crate::snapshot_store::SnapshotId;
 use crate::wal::Start;
 
@@ -22,20 +22,30 @@ pub(super) struct Making {
     /// How many have failed in a row, and when to try again.
     failures: u32,
     not_before: u64,
-    /// Who wants one for a backup.
-    saves: Vec<RequestId>,
+    /// The newest one on disk cannot be read.
+    base_is_lost: bool,
+    /// Who wants one for a backup, and what it must cover.
+    saves: Vec<(RequestId, u64)>,
 }
+
+/// After a failure the next try waits longer, up to so many doublings.
+const DOUBLINGS_MAX: u32 = 6;
 
 impl Making {
     pub(super) fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
+    }
+
+    /// The newest snapshot cannot be read. Another one is needed soon, and not made from it.
+    pub(super) fn base_is_lost(&mut self) {
+        self.base_is_lost = true;
     }
 }
 
 impl Node {
     /// An operator wants a snapshot of the state as it is now.
     pub(super) fn save(&mut self, request: RequestId) {
-        self.making.saves.push(request);
+        self.making.saves.push((request, self.machine.applied()));
     }
 
     /// Begins a snapshot if it is time for one and none is being made.
@@ -44,17 +54,16 @@ impl Node {
             return;
         }
         let index = self.machine.applied();
-        if index == self.snapshot_id().index {
+        if index == self.snapshot_id().index && !self.making.base_is_lost {
             self.answer_saves(&Ok(self.snapshot_id()), outputs);
             return;
         }
         let Ok(term) = self.raft.store().term(index) else { return };
         let id = SnapshotId { index, term };
-        let source = match self.making.failures {
-            0 => self.replay_since(self.snapshot_id(), id),
-            // The one before cannot be read. A copy takes time away from the loop, but the log
-            // must not grow for ever.
-            _ => Source::Copy(Box::new(Replica {
+        let source = match self.making.base_is_lost {
+            false => self.replay_since(self.snapshot_id(), id),
+            // A copy takes time away from the loop, but the log must not grow for ever.
+            true => Source::Copy(Box::new(Replica {
                 machine: self.machine.clone(),
                 membership: self.membership.clone(),
             })),
@@ -78,6 +87,7 @@ impl Node {
         // Not all members at the same entry: each has work to spare while another is at it.
         let stagger = mix(self.config.id) % (self.config.snapshot_entries / 4 + 1);
         wanted
+            || self.making.base_is_lost
             || entries >= self.config.snapshot_entries + stagger
             || self.making.bytes >= self.config.snapshot_bytes
             || !self.making.saves.is_empty()
@@ -99,19 +109,24 @@ impl Node {
     pub(super) fn made(
         &mut self,
         id: SnapshotId,
-        result: Result<(), String>,
+        result: Result<(), NotMade>,
         outputs: &mut Vec<Output>,
     ) {
         let Some((_, members)) = self.making.now.take_if(|(making, _)| *making == id) else {
             return;
         };
-        if let Err(why) = result {
-            self.making.failures += 1;
-            self.making.not_before = self.ticks + self.config.patience_ticks();
+        if let Err(NotMade { why, base_is_lost }) = result {
+            if !base_is_lost {
+                let pause = self.config.patience_ticks() << self.making.failures;
+                self.making.not_before = self.ticks + pause;
+                self.making.failures = (self.making.failures + 1).min(DOUBLINGS_MAX);
+            }
+            self.making.base_is_lost |= base_is_lost;
             self.answer_saves(&Err(why), outputs);
             return;
         }
         self.making.failures = 0;
+        self.making.base_is_lost = false;
         self.answer_saves(&Ok(id), outputs);
         let before = self.snapshot_id();
         // One that came from another member meanwhile may be newer.
@@ -133,7 +148,8 @@ impl Node {
     }
 
     fn answer_saves(&mut self, result: &Result<SnapshotId, String>, outputs: &mut Vec<Output>) {
-        for request in std::mem::take(&mut self.making.saves) {
+        let covered = result.as_ref().map_or(u64::MAX, |id| id.index);
+        for (request, _) in self.making.saves.extract_if(.., |(_, applied)| *applied <= covered) {
             outputs.push(Output::Saved(request, result.clone()));
         }
     }

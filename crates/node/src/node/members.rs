@@ -10,7 +10,7 @@ use crate::membership::{Member, Standing, decode_member, encode_member, is_sound
 
 /// A member that lacks more entries than this does not vote yet: a quorum that needs it would
 /// have to wait for it.
-const BEHIND_MAX: u64 = 64;
+const BEHIND_MAX: u64 = 256;
 
 /// A change that is in the log and not applied yet.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Changing {
     index: u64,
     term: u64,
     request: RequestId,
+    /// What came of it, and the batch that makes it durable here.
+    done: Option<(u64, Result<(), ChangeError>)>,
 }
 
 pub(super) type Changes = VecDeque<Changing>;
@@ -31,7 +33,7 @@ impl Node {
             Ok(Some(change)) => match self.raft.propose_conf_change(Vec::new(), change) {
                 Ok(()) => {
                     let (index, term) = (self.last_index(), self.raft.raft.term);
-                    self.changes.push_back(Changing { index, term, request });
+                    self.changes.push_back(Changing { index, term, request, done: None });
                     return;
                 }
                 Err(_) => Err(ChangeError::NotLeader { leader: self.role.leader }),
@@ -120,6 +122,9 @@ impl Node {
         if !voters.remove(&old) {
             return Err(ChangeError::UnknownMember(old));
         }
+        if old == new {
+            return Ok(None);
+        }
         if !voters.insert(new) {
             return self.check_remove(old);
         }
@@ -151,7 +156,7 @@ impl Node {
     }
 
     /// Whether a member was heard of within the longest election timeout.
-    fn is_active(&self, id: MemberId) -> bool {
+    pub(super) fn is_active(&self, id: MemberId) -> bool {
         let recent = |&tick: &u64| tick + self.config.election_ticks.1 as u64 >= self.ticks;
         id == self.config.id || self.heard.get(&id).is_some_and(recent)
     }
@@ -176,12 +181,42 @@ impl Node {
         self.take_members(change, conf);
         self.machine.pass(entry.index);
         outputs.push(Output::Members(Box::new(self.membership.clone())));
-        while let Some(changing) = self.changes.pop_front_if(|one| one.index <= entry.index) {
+        let number = self.taking;
+        for changing in self.changes.iter_mut().filter(|one| one.index <= entry.index) {
             let same = (changing.index, changing.term) == (entry.index, entry.term);
             let result = if same { Ok(()) } else { Err(ChangeError::Indeterminate) };
+            changing.done.get_or_insert((number, result));
+        }
+        if !self.membership.removed.contains(&self.config.id) {
+            return;
+        }
+        if self.leads() {
+            self.leaving = Some(self.ticks);
+        } else {
+            self.leave(outputs);
+        }
+    }
+
+    /// Answers the changes that this node's own disk knows of. A member that was taken out may be
+    /// switched off as soon as that is answered: this node must not forget it then.
+    pub(super) fn answer_changes(&mut self, bound: u64, outputs: &mut Vec<Output>) {
+        let is_durable = |changing: &mut Changing| {
+            changing.done.as_ref().is_some_and(|(number, _)| *number < bound)
+        };
+        while let Some(changing) = self.changes.pop_front_if(is_durable) {
+            let result = changing.done.map_or(Ok(()), |(_, result)| result);
             outputs.push(Output::Changed(changing.request, result));
         }
-        if self.membership.removed.contains(&self.config.id) {
+    }
+
+    /// A leader that has taken itself out stays for one election timeout and repeats how far the
+    /// log is committed. The others may not know yet that they do not need it any more, and could
+    /// wait for it for ever.
+    pub(super) fn tick_leaving(&mut self, since: u64, outputs: &mut Vec<Output>) {
+        self.ticks += 1;
+        self.raft.ping();
+        if since + self.config.election_ticks.1 as u64 <= self.ticks {
+            self.drain(outputs);
             self.leave(outputs);
         }
     }
@@ -194,7 +229,9 @@ impl Node {
     /// Leadership is lost: a change that is in the log may still come to pass.
     pub(super) fn abandon_changes(&mut self, outputs: &mut Vec<Output>) {
         for changing in std::mem::take(&mut self.changes) {
-            outputs.push(Output::Changed(changing.request, Err(ChangeError::Indeterminate)));
+            let result =
+                changing.done.map_or(Err(ChangeError::Indeterminate), |(_, result)| result);
+            outputs.push(Output::Changed(changing.request, result));
         }
     }
 

@@ -179,18 +179,23 @@ impl Refusal {
             3 => Refusal::OtherIncarnation { asked: from.u64()?, here: from.u64()? },
             4 => {
                 let (asked, here) = (from.u64()?, from.u64()?);
-                Refusal::OtherMember { asked, here, name: from.text(TEXT_BYTES_MAX)? }
+                Refusal::OtherMember { asked, here, name: name_from(&mut from)? }
             }
             5 => Refusal::Removed { member: from.u64()? },
             6 => Refusal::NotReady,
-            7 => Refusal::NameTaken { name: from.text(TEXT_BYTES_MAX)? },
-            8 => Refusal::Exists { cluster_id: from.u64()?, name: from.text(TEXT_BYTES_MAX)? },
-            9 => Refusal::ListsDiffer { name: from.text(TEXT_BYTES_MAX)? },
+            7 => Refusal::NameTaken { name: name_from(&mut from)? },
+            8 => Refusal::Exists { cluster_id: from.u64()?, name: name_from(&mut from)? },
+            9 => Refusal::ListsDiffer { name: name_from(&mut from)? },
             10 => Refusal::Busy,
             _ => return None,
         };
         from.is_empty().then_some(refusal)
     }
+}
+
+/// A name that can stand in a line. Whoever sends a refusal decides what an operator reads.
+fn name_from(from: &mut Reader<'_>) -> Option<String> {
+    from.text(TEXT_BYTES_MAX).filter(|name| !name.contains(char::is_control))
 }
 
 fn put_numbers<const N: usize>(tag: u8, numbers: [u64; N], out: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
 //! Why a node does not start, and why it ends. Three lines each: what, why, and what to do.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::peer::Refusal;
 use crate::{boot, data_dir};
@@ -90,6 +91,17 @@ pub enum StartError {
     Settings {
         /// What is wrong.
         what: String,
+    },
+    /// The directory is nobody's, and not empty.
+    #[error(
+        "cannot begin in the data directory {}\n\
+         it holds the log or the snapshots of a member, but does not say of which\n\
+         choose an empty directory, or bring the file `identity` back",
+        path.display()
+    )]
+    NotEmpty {
+        /// Which directory.
+        path: PathBuf,
     },
     /// The log and the engine do not agree.
     #[error(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::Ended;
 use crate::io::{MemberId, Role};
-use crate::machine::Event;
+use crate::machine::{Event, Machine};
 use crate::membership::Membership;
 use crate::snapshot_store::SnapshotId;
 
@@ -36,4 +36,11 @@ pub trait Observer: Send {
     /// Takes all that happened in one turn of the loop, in order. Must not wait: the whole node
     /// would. `false` to hear no more.
     fn observe(&mut self, notices: &[Notice]) -> bool;
+
+    /// As [`Observer::observe`], for those who want to look at the state. It is as it is at the end
+    /// of the turn: what the first notices tell of may be in the past already. Before a node runs
+    /// and after it has ended there is no state, and `observe` is called instead.
+    fn observe_state(&mut self, notices: &[Notice], _machine: &Machine) -> bool {
+        self.observe(notices)
+    }
 }

@@ -43,8 +43,7 @@ impl<T> Pile<T> {
     /// An empty pile. Whoever pushes waits while it has `bound` things or more.
     #[must_use]
     pub fn new(bound: usize) -> Pile<T> {
-        let state =
-            State { items: Vec::new(), closed: false, sleeps: false, waiting_for_room: 0 };
+        let state = State { items: Vec::new(), closed: false, sleeps: false, waiting_for_room: 0 };
         Pile { state: Mutex::new(state), some: Condvar::new(), room: Condvar::new(), bound }
     }
 
@@ -108,6 +107,18 @@ impl<T> Pile<T> {
             };
             state.sleeps = false;
         }
+    }
+
+    /// Lets nothing more onto the pile, and drops what is there.
+    pub fn abandon(&self) {
+        let dropped = {
+            let mut state = self.state();
+            state.closed = true;
+            std::mem::take(&mut state.items)
+        };
+        self.close();
+        // What is dropped may do anything, so the pile is free again by now.
+        drop(dropped);
     }
 
     /// Lets nothing more onto the pile. What is there can still be taken.

@@ -57,10 +57,15 @@ impl<F: DiskFile> SnapshotReader<F> {
         for chunk in &mut self {
             chunk?;
         }
+        self.rewind();
+        Ok(self)
+    }
+
+    /// Begins again with the first chunk.
+    pub fn rewind(&mut self) {
         self.at = to_u64(HEADER_BYTES);
         self.read = Totals::default();
         self.is_done = false;
-        Ok(self)
     }
 
     /// Which snapshot this is.

@@ -5,7 +5,7 @@ use std::io;
 use super::format::{
     CHUNK_HEADER_BYTES, HEADER_BYTES, Totals, chunk_sum, header, name, unfinished_name,
 };
-use super::{Error, SNAPSHOTS_KEPT, SnapshotId, ids};
+use super::{Error, SNAPSHOTS_KEPT, SnapshotId, SnapshotReader, ids};
 use crate::bytes::to_u64;
 use crate::disk::{Disk, DiskFile};
 
@@ -36,7 +36,10 @@ impl<D: Disk> SnapshotWriter<D> {
             disk.remove(&unfinished)?;
         }
         let mut file = disk.create(&unfinished)?;
-        file.write_at(0, &header(id))?;
+        if let Err(error) = file.write_at(0, &header(id)) {
+            drop(disk.remove(&unfinished));
+            return Err(error);
+        }
         let chunk = vec![0; CHUNK_HEADER_BYTES];
         let at = to_u64(HEADER_BYTES);
         let totals = Totals::default();
@@ -66,9 +69,24 @@ impl<D: Disk> SnapshotWriter<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`].
-    pub fn finish(mut self) -> Result<(), Error> {
-        self.complete().map_err(|source| Error::Io { doing: "completing a snapshot", source })
+    /// [`Error::Io`]. Nothing of it is left behind then, if the disk allows.
+    pub fn finish(self) -> Result<(), Error> {
+        self.seal()?.publish()
+    }
+
+    /// Makes all of it durable. It can be read, but not be found by others yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`SnapshotWriter::finish`].
+    pub fn seal(mut self) -> Result<SealedSnapshot<D>, Error> {
+        match self.complete() {
+            Ok(()) => Ok(SealedSnapshot { disk: self.disk, id: self.id }),
+            Err(source) => {
+                drop(self.abandon());
+                Err(Error::Io { doing: "completing a snapshot", source })
+            }
+        }
     }
 
     /// Gives up, and removes what was written.
@@ -77,23 +95,15 @@ impl<D: Disk> SnapshotWriter<D> {
     ///
     /// [`Error::Io`].
     pub fn abandon(self) -> Result<(), Error> {
-        let removed = self.disk.remove(&unfinished_name(self.id));
-        removed
-            .map_err(|source| Error::Io { doing: "clearing away an unfinished snapshot", source })
+        clear_away(&self.disk, self.id)
     }
 
     /// The bytes are durable before the file has its name: otherwise a crash could leave a
-    /// snapshot that can be found and is not whole. The name is durable before older ones go.
+    /// snapshot that can be found and is not whole.
     fn complete(&mut self) -> io::Result<()> {
         self.flush()?;
         self.file.write_at(self.at, &self.totals.trailer(self.id))?;
-        self.file.sync_data()?;
-        self.disk.rename(&unfinished_name(self.id), &name(self.id))?;
-        self.disk.sync_dir()?;
-        for id in ids(&self.disk)?.into_iter().rev().skip(SNAPSHOTS_KEPT) {
-            self.disk.remove(&name(id))?;
-        }
-        Ok(())
+        self.file.sync_data()
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -111,4 +121,65 @@ impl<D: Disk> SnapshotWriter<D> {
         self.chunk.truncate(CHUNK_HEADER_BYTES);
         Ok(())
     }
+}
+
+/// A snapshot that is whole and durable, and that nobody finds yet: there is still time to look
+/// whether it can be used.
+#[derive(Debug)]
+pub struct SealedSnapshot<D: Disk> {
+    disk: D,
+    id: SnapshotId,
+}
+
+impl<D: Disk> SealedSnapshot<D> {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::SnapshotStore::read`].
+    pub fn read(&self) -> Result<SnapshotReader<D::File>, Error> {
+        let name = unfinished_name(self.id);
+        let file = self.disk.open(&name);
+        let file = file.map_err(|source| Error::Io { doing: "opening a snapshot", source })?;
+        SnapshotReader::open(file, name, self.id)?.verified()
+    }
+
+    /// Gives it its name. All but the last two and this one are removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn publish(self) -> Result<(), Error> {
+        self.give_name().map_err(|source| Error::Io { doing: "completing a snapshot", source })
+    }
+
+    /// Gives up, and removes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn abandon(self) -> Result<(), Error> {
+        clear_away(&self.disk, self.id)
+    }
+
+    /// The name is durable before older ones go. One that came from another member may be older
+    /// than those that are there, and stays all the same: it is what its receiver waits for.
+    fn give_name(&self) -> io::Result<()> {
+        if let Err(error) = self.disk.rename(&unfinished_name(self.id), &name(self.id)) {
+            drop(clear_away(&self.disk, self.id));
+            return Err(error);
+        }
+        self.disk.sync_dir()?;
+        for id in ids(&self.disk)?.into_iter().rev().skip(SNAPSHOTS_KEPT) {
+            if id != self.id {
+                self.disk.remove(&name(id))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn clear_away<D: Disk>(disk: &D, id: SnapshotId) -> Result<(), Error> {
+    let removed = disk.remove(&unfinished_name(id));
+    removed.map_err(|source| Error::Io { doing: "clearing away an unfinished snapshot", source })
 }

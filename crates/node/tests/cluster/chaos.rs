@@ -12,10 +12,10 @@ use fencepost_core::{Action, Key, Outcome, Value};
 use crate::support::{Cluster, MS};
 
 /// A small generator, so that a failing seed can be run again anywhere.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % sides
     }

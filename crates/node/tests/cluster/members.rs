@@ -2,7 +2,7 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key, Outcome};
-use fencepost_node::io::{Change, ChangeError, Input};
+use fencepost_node::io::{Change, ChangeError, Input, RequestId};
 use fencepost_node::membership::Standing;
 
 use crate::support::{Cluster, MS, named};
@@ -171,4 +171,51 @@ fn a_newcomer_that_is_told_to_campaign_does_not_elect_itself() {
     cluster.run(3_000 * MS);
     assert!(!cluster.node(2).leads());
     assert_eq!(cluster.leader(), Some(leader));
+}
+
+#[test]
+fn two_become_one_and_the_one_restarts() {
+    let mut cluster = Cluster::new(2, 5);
+    let leader = cluster.elect();
+    let other = 3 - leader;
+    insist(&mut cluster, &Change::Remove(other));
+    assert!(cluster.run_until(|cluster| cluster.removed.contains(&other)));
+    cluster.kill(other);
+    cluster.kill(leader);
+    cluster.start(leader);
+    assert_eq!(cluster.elect(), leader, "it waits for a vote that never comes");
+}
+
+#[test]
+fn a_leader_that_is_taken_out_tells_the_last_member_before_it_goes() {
+    let mut shown = false;
+    for seed in 1..40 {
+        let mut cluster = Cluster::new(2, seed);
+        let leader = cluster.elect();
+        let heir = 3 - leader;
+        // The heir gets the change that takes it out, but nobody hears that it has it.
+        cluster.cut.insert((heir, leader));
+        cluster.input(leader, Input::Change(RequestId(1), Change::Remove(heir)));
+        assert!(cluster.run_until(|cluster| !cluster.node(leader).leads()));
+        cluster.kill(leader);
+        cluster.cut.clear();
+        cluster.start(leader);
+        shown |= cluster.run_until(|cluster| cluster.leader() == Some(heir));
+        assert!(cluster.run_until(|cluster| cluster.removed.contains(&heir)), "seed {seed}");
+        cluster.kill(heir);
+        assert_eq!(cluster.elect(), leader, "seed {seed}: it was never told");
+    }
+    assert!(shown, "the one that is taken out never led");
+}
+
+#[test]
+fn replacing_a_member_by_itself_changes_nothing() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let others: Vec<u64> = (1..=3).filter(|&id| id != leader).collect();
+    cluster.kill(others[0]);
+    cluster.run(2_000 * MS);
+    let itself = Change::Replace { old: others[1], new: others[1] };
+    assert_eq!(cluster.change(leader, itself), Ok(()));
+    assert_eq!(cluster.node(leader).membership().voters().len(), 3);
 }

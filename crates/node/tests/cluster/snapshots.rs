@@ -178,3 +178,71 @@ fn a_newcomer_gets_a_snapshot_that_knows_it() {
     assert!(same_state(&mut cluster, leader, 4));
     assert_eq!(cluster.installed, 1);
 }
+
+#[test]
+fn a_backup_holds_all_that_was_answered_before_it_was_asked_for() {
+    let (mut cluster, leader) = eager(1);
+    cluster.snapshot_takes = 600 * MS;
+    let mut number = 0;
+    while !cluster.is_making(leader) {
+        fill(&mut cluster, leader, number..number + 1);
+        number += 1;
+    }
+    fill(&mut cluster, leader, number..number + 5);
+    let backup = cluster.save(leader);
+    assert!(backup.machine.state().revision().0 > number + 5, "an older snapshot was taken for it");
+}
+
+#[test]
+fn a_transfer_ends_in_a_busy_cluster_far_away() {
+    let (mut cluster, leader) = eager(3);
+    fill(&mut cluster, leader, 0..200);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 200..260);
+    cluster.latency = 110 * MS;
+    cluster.start(away);
+    let mut number = 260;
+    let until = cluster.now + 60_000 * MS;
+    while cluster.now < until && cluster.installed == 0 {
+        if let Some(leader) = cluster.leader() {
+            cluster.propose(leader, put(number));
+            number += 1;
+        }
+        cluster.run(40 * MS);
+    }
+    assert!(cluster.installed > 0, "a minute, {} pieces, and nothing installed", cluster.pieces);
+}
+
+#[test]
+fn a_member_is_not_left_alone_because_the_newest_snapshot_is_damaged() {
+    let (mut cluster, leader) = eager(3);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 0..100);
+    cluster.run(200 * MS);
+    for id in (1..=3).filter(|&id| id != away) {
+        cluster.damage_newest_snapshot(id);
+    }
+    cluster.start(away);
+    let leader = cluster.elect();
+    assert!(same_state(&mut cluster, leader, away), "it still waits");
+}
+
+#[test]
+fn pieces_do_not_pile_up_before_a_slow_disk() {
+    let (mut cluster, leader) = eager(3);
+    fill(&mut cluster, leader, 0..200);
+    let away = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.kill(away);
+    fill(&mut cluster, leader, 200..300);
+    cluster.start(away);
+    cluster.elect();
+    cluster.snapshot_takes = 300 * MS;
+    let mut most = 0;
+    for _ in 0..3_000 {
+        cluster.run(MS);
+        most = most.max(cluster.tasks_waiting(away));
+    }
+    assert!((2..=6).contains(&most), "{most} pieces wait");
+}

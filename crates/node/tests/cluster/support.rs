@@ -76,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) removed: BTreeSet<u64>,
     /// After how many entries a snapshot is made.
     pub(crate) snapshot_entries: u64,
+    /// How long a task about a snapshot takes.
+    pub(crate) snapshot_takes: u64,
     seed: u64,
 }
 
@@ -102,6 +104,7 @@ impl Cluster {
             lose_piece: u64::MAX,
             removed: BTreeSet::new(),
             snapshot_entries: 1_000_000,
+            snapshot_takes: 2 * MS,
             seed,
         };
         let membership = Membership::founding(CLUSTER, (1..=size).map(named));
@@ -227,7 +230,9 @@ impl Cluster {
                 }
                 Output::Halt(why) => panic!("member {id} halted: {why}"),
                 Output::Applied(..) | Output::Role(_) | Output::Members(_) => {}
-                Output::Snapshot(task) => self.plan(2 * MS, Happening::Keeps(id, task)),
+                Output::Snapshot(task) => {
+                    self.plan(self.snapshot_takes, Happening::Keeps(id, task))
+                }
                 Output::Purge(start) => {
                     let wal = self.members.get_mut(&id).and_then(|member| member.wal.as_mut());
                     wal.expect("the member runs").purge(start).expect("the disk is sound");
@@ -295,6 +300,29 @@ impl Cluster {
         let saved = self.saved[&number].clone().expect("the disk is sound");
         let store = SnapshotStore::open(self.members[&id].disk.clone()).expect("it can be read");
         read_replica(&store, saved).expect("it can be read")
+    }
+
+    fn tasks(&self, id: u64) -> impl Iterator<Item = &SnapshotTask> {
+        self.agenda.values().filter_map(move |what| match what {
+            Happening::Keeps(member, task) if *member == id => Some(task),
+            _ => None,
+        })
+    }
+
+    /// Whether a member makes a snapshot just now.
+    pub(crate) fn is_making(&self, id: u64) -> bool {
+        self.tasks(id).any(|task| matches!(task, SnapshotTask::Make { .. }))
+    }
+
+    /// How many tasks about snapshots a member has.
+    pub(crate) fn tasks_waiting(&self, id: u64) -> usize {
+        self.tasks(id).count()
+    }
+
+    pub(crate) fn damage_newest_snapshot(&mut self, id: u64) {
+        let SnapshotId { index, term } = self.node(id).snapshot_id();
+        let name = format!("{index:016x}-{term:016x}.snapshot");
+        assert!(self.members[&id].disk.flip(&name, 50, 3), "there is no {name}");
     }
 
     /// Lets time go by while all processes stand still.

@@ -1,0 +1,250 @@
+//! The loop that the node lives on.
+//!
+//! Each turn takes everything that waits, lets the node handle it, and carries out what the node
+//! wants. It never waits for anything but the inbox.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::address_book::AddressBook;
+use super::board::Board;
+use super::edge::{self, Clock};
+use super::error::Ended;
+use super::inbox::{Happening, Inbox};
+use super::log_writer::LogWork;
+use super::mail::{Delivery, Freshness, Mail, Query};
+use super::notice::{Notice, Observer};
+use super::pile::Pile;
+use super::server::Server;
+use crate::io::{Input, Output, ProposeError, RequestId};
+use crate::node::Node;
+use crate::snapshot_keeper::SnapshotTask;
+
+/// How often the node is told that time goes by.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How long a leader that stops waits for its successor.
+const HANDOVER_PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) struct EventLoop {
+    pub(super) node: Node,
+    pub(super) clock: Clock,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) board: Arc<Board>,
+    pub(super) log: Arc<Pile<LogWork>>,
+    pub(super) snapshots: Arc<Pile<SnapshotTask>>,
+    pub(super) book: AddressBook,
+    pub(super) observers: Vec<Box<dyn Observer>>,
+    pub(super) workers: Vec<JoinHandle<()>>,
+    /// Dropped before the server, whose threads may wait for answers.
+    pub(super) turn: Turn,
+    pub(super) server: Server,
+}
+
+/// Lets nobody wait for a loop that has panicked.
+struct Unwinding(Arc<Inbox>);
+
+impl Drop for Unwinding {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
+/// What a turn of the loop collects.
+#[derive(Default)]
+pub(super) struct Turn {
+    mail: Mail,
+    /// Queries that wait until the state is fresh enough.
+    queries: BTreeMap<RequestId, Query>,
+    inputs: Vec<Input>,
+    log_work: Vec<LogWork>,
+    tasks: Vec<SnapshotTask>,
+    notices: Vec<Notice>,
+    /// By when to end, once the node was told to.
+    stopping: Option<Instant>,
+    ended: Option<Ended>,
+    /// Whether it ends as if its process had died.
+    is_killed: bool,
+}
+
+impl EventLoop {
+    /// Runs until the node ends, and then ends all that belongs to it.
+    pub(super) fn run(mut self) -> (Ended, Vec<Box<dyn Observer>>) {
+        let _unwinding = Unwinding(Arc::clone(&self.inbox));
+        let mut happenings = Vec::new();
+        let mut next_tick = edge::now();
+        let ended = loop {
+            self.inbox.take(&mut happenings, next_tick);
+            let now = edge::now();
+            self.sort(now, happenings.drain(..));
+            if now >= next_tick {
+                self.turn.inputs.push(Input::Tick);
+                // A tick that is late is not made up for: a machine that stood still must not take
+                // its own sleep for the leader's death.
+                next_tick = (next_tick + TICK).max(now);
+            }
+            self.handle(now);
+            self.flush();
+            if let Some(ended) = self.over(now) {
+                break ended;
+            }
+        };
+        self.end(ended)
+    }
+
+    /// Sorts what has happened: what the node must know of, and what concerns only the loop.
+    fn sort(&mut self, now: Instant, happenings: impl Iterator<Item = Happening>) {
+        for happening in happenings {
+            match happening {
+                Happening::Input(input) => self.turn.inputs.push(input),
+                Happening::Query(request, Freshness::Linearizable, query) => {
+                    self.turn.queries.insert(request, query);
+                    self.turn.inputs.push(Input::Read(request));
+                }
+                Happening::Query(request, Freshness::Stale, query) => {
+                    let found = Ok(query(self.node.machine()));
+                    self.turn.mail.put(request, Delivery::Found(found));
+                }
+                Happening::Register(number, mailbox) => self.turn.mail.register(number, mailbox),
+                Happening::Unregister(number) => self.turn.mail.unregister(number),
+                Happening::Observe(observer) => self.observers.push(observer),
+                Happening::Met(member, address) => self.book.met(member, address),
+                Happening::Lost(member) => self.book.doubt(member),
+                Happening::Tell(notice) => self.turn.notices.push(notice),
+                Happening::Stop => self.stop(now),
+                Happening::Kill => {
+                    self.turn.is_killed = true;
+                    self.turn.ended = Some(Ended::Stopped);
+                }
+                Happening::Failed(why) => self.turn.ended = Some(Ended::Failed(why)),
+            }
+        }
+    }
+
+    /// A leader hands over before it goes, so that nobody has to find out that it is gone.
+    fn stop(&mut self, now: Instant) {
+        if self.turn.stopping.is_some() {
+            return;
+        }
+        let successor = self.node.leads().then(|| self.node.successor()).flatten();
+        let patience = successor.map_or(Duration::ZERO, |_| HANDOVER_PATIENCE);
+        self.turn.stopping = Some(now + patience);
+        if let Some(successor) = successor {
+            self.turn.inputs.push(Input::TransferTo(successor));
+        }
+    }
+
+    /// Whether the node has ended, and why.
+    fn over(&mut self, now: Instant) -> Option<Ended> {
+        if self.turn.ended.is_some() {
+            return self.turn.ended.take();
+        }
+        let until = self.turn.stopping?;
+        (now >= until || !self.node.leads()).then_some(Ended::Stopped)
+    }
+
+    /// Lets the node handle what has come, and does what it wants done, in order.
+    fn handle(&mut self, now: Instant) {
+        let outputs = self.node.handle_all(self.clock.at(now), self.turn.inputs.drain(..));
+        for output in outputs {
+            self.carry_out(output);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        let turn = &mut self.turn;
+        match output {
+            Output::Persist(persist) => turn.log_work.push(LogWork::Persist(persist)),
+            Output::Purge(start) => turn.log_work.push(LogWork::Purge(start)),
+            Output::Send(to, message) => self.book.send(to, message),
+            Output::Reply(request, answer) => turn.mail.put(request, Delivery::Answer(*answer)),
+            Output::ReadReady(request) => {
+                let query = turn.queries.remove(&request);
+                let found = query.map(|query| query(self.node.machine()));
+                let found = found.ok_or(ProposeError::Malformed);
+                turn.mail.put(request, Delivery::Found(found));
+            }
+            Output::ReadFailed(request, why) => {
+                turn.queries.remove(&request);
+                turn.mail.put(request, Delivery::Found(Err(why)));
+            }
+            Output::Applied(index, events) => turn.notices.push(Notice::Applied(index, events)),
+            Output::Role(role) => {
+                self.board.update(|status| status.role = role);
+                turn.notices.push(Notice::Role(role));
+            }
+            Output::Snapshot(task) => turn.tasks.push(task),
+            Output::Installed(id) => turn.notices.push(Notice::Installed(id)),
+            Output::Members(members) => {
+                let members = Arc::new(*members);
+                self.board.update(|status| status.members = Arc::clone(&members));
+                self.book.forget_removed(&members);
+                self.server.shut_out_removed(&members);
+                turn.notices.push(Notice::Members(members));
+            }
+            Output::Changed(request, result) => turn.mail.put(request, Delivery::Changed(result)),
+            Output::Saved(request, result) => turn.mail.put(request, Delivery::Saved(result)),
+            Output::Removed => turn.ended = Some(Ended::Removed),
+            Output::Halt(why) => {
+                turn.ended = Some(Ended::Failed(format!(
+                    "this node stops: {why}\n\
+                     going on would make its state another one than that of the other members\n\
+                     start the build that the other members run; if this is it, please report it"
+                )));
+            }
+        }
+    }
+
+    /// Hands over what the turn has collected: the log and the other members first, because the
+    /// clients' answers wait for neither.
+    fn flush(&mut self) {
+        let turn = &mut self.turn;
+        if !turn.log_work.is_empty() {
+            self.log.push_all(&mut turn.log_work);
+        }
+        self.book.flush();
+        if !turn.tasks.is_empty() {
+            self.snapshots.push_all(&mut turn.tasks);
+        }
+        turn.mail.flush();
+        let node = &self.node;
+        self.board.update(|status| {
+            status.applied = node.machine().applied();
+            status.commit = node.commit();
+            status.snapshot = node.snapshot_id();
+            status.clock_cuts = node.clock_cuts();
+        });
+        if !turn.notices.is_empty() {
+            let notices = std::mem::take(&mut turn.notices);
+            let machine = self.node.machine();
+            self.observers.retain_mut(|observer| observer.observe_state(&notices, machine));
+        }
+    }
+
+    /// Ends every thread of the node. What the log was given is written first, unless the node is
+    /// killed.
+    fn end(mut self, ended: Ended) -> (Ended, Vec<Box<dyn Observer>>) {
+        self.inbox.close();
+        // Those who still wait for an answer learn that none will come. Threads of the server may
+        // be among them.
+        drop(std::mem::take(&mut self.turn.mail));
+        if self.turn.is_killed {
+            self.log.abandon();
+        } else {
+            self.log.push(LogWork::Close);
+            self.log.close();
+        }
+        self.snapshots.abandon();
+        self.server.stop();
+        self.book.close();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            drop(worker.join());
+        }
+        (ended, self.observers)
+    }
+}

@@ -1,0 +1,115 @@
+//! What a running member does with those who come in.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::board::Board;
+use super::edge::Clock;
+use super::handle::Handle;
+use super::inbox::{Happening, Inbox, Lane};
+use super::server::Door;
+use crate::data_dir::Identity;
+use crate::io::{ChangeError, Input, MemberId, PeerMessage};
+use crate::membership::{Member, Membership};
+use crate::peer::{Ask, Hello, Listed, Refusal, Told};
+
+pub(super) struct Hall {
+    pub(super) identity: Identity,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) board: Arc<Board>,
+    pub(super) handle: Handle,
+    pub(super) clock: Clock,
+}
+
+impl Door for Hall {
+    /// Also lets in those whom the log does not name yet: a member that lags behind must listen to
+    /// a leader that came after what it knows.
+    fn hello(&self, hello: &Hello) -> Result<MemberId, Refusal> {
+        let Identity { cluster_id, incarnation, node_id, ref name, .. } = self.identity;
+        if hello.cluster_id != cluster_id {
+            return Err(Refusal::OtherCluster { asked: hello.cluster_id, here: cluster_id });
+        }
+        if hello.incarnation != incarnation {
+            let (asked, here) = (hello.incarnation, incarnation);
+            return Err(Refusal::OtherIncarnation { asked, here });
+        }
+        if hello.to != node_id {
+            let (asked, name) = (hello.to, name.clone());
+            return Err(Refusal::OtherMember { asked, here: node_id, name });
+        }
+        if self.board.members().removed.contains(&hello.member) {
+            return Err(Refusal::Removed { member: hello.member });
+        }
+        let met = Happening::Met(hello.member, hello.peer.clone());
+        self.inbox.push_waiting(Lane::Control, met);
+        Ok(node_id)
+    }
+
+    fn ask(&self, ask: Ask) -> Result<Told, Refusal> {
+        match ask {
+            Ask::Change { cluster_id, .. }
+                if cluster_id != 0 && cluster_id != self.identity.cluster_id =>
+            {
+                let here = self.identity.cluster_id;
+                Err(Refusal::OtherCluster { asked: cluster_id, here })
+            }
+            Ask::Change { change, .. } => Ok(match self.handle.change(change) {
+                Ok(()) => self.changed(),
+                Err(ChangeError::NotLeader { leader }) => self.redirect(leader),
+                Err(why) => Told::Unchanged(why),
+            }),
+            Ask::Form { list, member } => self.form(&list, &member),
+        }
+    }
+
+    fn hear(&self, from: MemberId, messages: &mut Vec<PeerMessage>, bytes: usize) -> bool {
+        self.board.heard(from).store(self.clock.micros().0, Ordering::Relaxed);
+        let mut inputs = messages.drain(..).map(|message| Input::Peer(from, message)).collect();
+        self.inbox.push_from_peer(&mut inputs, bytes)
+    }
+
+    fn lost(&self, from: MemberId) {
+        self.inbox.push_waiting(Lane::Own, Happening::Lost(from));
+    }
+}
+
+impl Hall {
+    fn changed(&self) -> Told {
+        let membership = Membership::clone(&self.board.members());
+        Told::Changed { incarnation: self.identity.incarnation, membership }
+    }
+
+    fn redirect(&self, leader: Option<MemberId>) -> Told {
+        let members = self.board.members();
+        let known = leader.and_then(|leader| members.members.get(&leader));
+        match known {
+            Some(leader) => Told::Redirect(leader.peer.clone()),
+            None => Told::Unchanged(ChangeError::NotLeader { leader }),
+        }
+    }
+
+    /// A node with an empty directory thinks that a cluster is still to be formed.
+    fn form(&self, list: &[Listed], asker: &Member) -> Result<Told, Refusal> {
+        let members = self.board.members();
+        if members.contains(asker.id) {
+            let incarnation = self.identity.incarnation;
+            let membership = Membership::clone(&members);
+            return Ok(match is_founding(&members, list) {
+                true => Told::Founded { incarnation, membership },
+                false => Told::Changed { incarnation, membership },
+            });
+        }
+        if members.members.values().any(|member| member.name == asker.name) {
+            return Err(Refusal::NameTaken { name: asker.name.clone() });
+        }
+        let (cluster_id, name) = (self.identity.cluster_id, self.identity.name.clone());
+        Err(Refusal::Exists { cluster_id, name })
+    }
+}
+
+/// Whether the members are still those that founded the cluster. Nobody was removed, so as many as
+/// are on the list means that nobody was added either.
+fn is_founding(members: &Membership, list: &[Listed]) -> bool {
+    let same = Membership::founding(members.cluster_id, members.members.values().cloned());
+    *members == same && members.members.len() == list.len()
+}

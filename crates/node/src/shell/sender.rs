@@ -1,0 +1,249 @@
+//! The thread that sends to one member.
+//!
+//! It connects, says who it is, and then writes whatever waits as one buffer. If that fails, it
+//! connects anew. What waited while nobody could be reached is dropped: the engine repeats what it
+//! needs, and commands that were certainly not sent are given back as not done.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::board::{Board, LinkStatus};
+use super::edge::{self, Clock};
+use super::inbox::{Happening, Inbox, Lane};
+use super::link::{Link, Woken};
+use super::notice::Notice;
+use super::question::{self, Failed};
+use crate::data_dir::Identity;
+use crate::io::{Input, MemberId, PeerMessage, ProposeError};
+use crate::peer::{Hello, Refusal, encode_message};
+
+/// The first and the last pause between two tries.
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_LAST: Duration = Duration::from_secs(1);
+
+/// If a member has not been heard for so long although it was sent something, its connection is
+/// made anew: after a break in the network, the old one may take minutes to notice that it is over.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// How long one member leaves to the one before it to succeed a leader that is gone: a few times
+/// what a vote and its sync take.
+const TURN: Duration = Duration::from_millis(40);
+
+/// Where a buffer is written out although more waits.
+const WRITE_BYTES: usize = 1 << 20;
+
+pub(super) struct Sender {
+    pub(super) to: MemberId,
+    pub(super) link: Arc<Link>,
+    pub(super) identity: Identity,
+    /// Where this node is reached.
+    pub(super) peer: String,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) board: Arc<Board>,
+    pub(super) clock: Clock,
+}
+
+/// How a connection ended.
+enum Over {
+    Closed,
+    Broken,
+}
+
+impl Sender {
+    pub(super) fn run(self) {
+        let mut pause = PAUSE_FIRST;
+        let mut told = None;
+        loop {
+            match question::greet(&self.link.address(), &self.hello()) {
+                Ok(stream) => {
+                    told = None;
+                    pause = PAUSE_FIRST;
+                    self.connected();
+                    if let Over::Closed = self.serve(stream) {
+                        return;
+                    }
+                    self.board.update(|status| {
+                        status.links.entry(self.to).or_default().is_connected = false;
+                    });
+                    continue;
+                }
+                Err(failed) => {
+                    let is_new = self.failed(&failed, &mut told);
+                    if is_new && failed.is_nobody_there() && !self.succeed() {
+                        return;
+                    }
+                }
+            }
+            self.drop_what_waits();
+            if !self.link.rest(edge::jittered(pause)) {
+                return;
+            }
+            pause = (pause * 2).min(PAUSE_LAST);
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        let Identity { cluster_id, incarnation, node_id, ref name, .. } = self.identity;
+        let (name, peer) = (name.clone(), self.peer.clone());
+        Hello { cluster_id, incarnation, member: node_id, name, peer, to: self.to }
+    }
+
+    fn connected(&self) {
+        let connected = LinkStatus { is_connected: true, trouble: None };
+        self.board.update(|status| drop(status.links.insert(self.to, connected)));
+        self.tell(Happening::Tell(Notice::Connected(self.to)));
+    }
+
+    fn tell(&self, happening: Happening) {
+        self.inbox.push_waiting(Lane::Own, happening);
+    }
+
+    /// If the process of the leader is gone, stands for election. `false` if the link was closed.
+    ///
+    /// Standing is no risk: the others are asked first whether they miss the leader as well. They
+    /// do as soon as they have stood themselves. All notice at the same moment, and would only split
+    /// the votes, so they take turns: whoever stands when a majority has stood before is elected.
+    fn succeed(&self) -> bool {
+        let status = self.board.status();
+        let (leader, term) = (status.role.leader, status.role.term);
+        let successors = status.members.voters().into_iter().filter(|&id| Some(id) != leader);
+        let turn = successors.into_iter().position(|id| id == self.identity.node_id);
+        let (Some(turn), true) = (turn, leader == Some(self.to)) else { return true };
+        let wait = TURN * u32::try_from(turn).unwrap_or(u32::MAX);
+        if !self.link.rest(wait) {
+            return false;
+        }
+        let role = self.board.status().role;
+        if (role.leader, role.term) == (leader, term) {
+            self.tell(Happening::Input(Input::Campaign));
+        }
+        true
+    }
+
+    /// Says what is wrong, once until it has changed. Whether it has.
+    fn failed(&self, failed: &Failed, told: &mut Option<String>) -> bool {
+        let trouble = self.trouble(failed);
+        if told.as_ref() == Some(&trouble) {
+            return false;
+        }
+        if let Failed::Refused(Refusal::Removed { .. }) = failed {
+            let removed = Input::Peer(self.to, PeerMessage::YouWereRemoved);
+            self.tell(Happening::Input(removed));
+        }
+        let status = LinkStatus { is_connected: false, trouble: Some(trouble.clone()) };
+        self.board.update(|board| drop(board.links.insert(self.to, status)));
+        self.tell(Happening::Tell(Notice::Trouble(trouble.clone())));
+        *told = Some(trouble);
+        true
+    }
+
+    fn trouble(&self, failed: &Failed) -> String {
+        let members = self.board.members();
+        let name = members.members.get(&self.to).map_or("an unknown member", |one| &one.name);
+        let address = self.link.address();
+        match failed {
+            Failed::Io(error) => format!(
+                "cannot reach {name} at {address}\n\
+                 the system says: {error}\n\
+                 start it, or look at the network between here and there; the cluster works as \
+                 long as most of its voters reach each other"
+            ),
+            Failed::Refused(refusal) => format!("{name} at {address} refuses to talk: {refusal}"),
+        }
+    }
+
+    /// What waits will not be sent. The node is told of the commands: they are certainly not done.
+    fn drop_what_waits(&self) {
+        let dropped = self.link.give_up();
+        bounce(self.to, dropped, ProposeError::NoLeader, &self.inbox);
+    }
+
+    /// Sends until the connection breaks or the link is closed.
+    fn serve(&self, mut stream: TcpStream) -> Over {
+        let since = edge::now();
+        let address = self.link.address();
+        let heard = self.board.heard(self.to);
+        let mut messages = Vec::new();
+        let mut buffer = Vec::new();
+        loop {
+            match self.link.take(&mut messages, None) {
+                Woken::Closed => return Over::Closed,
+                Woken::Look => {
+                    if self.link.address() != address || is_over(&mut stream) {
+                        return Over::Broken;
+                    }
+                }
+                Woken::Some => {
+                    if self.is_silent(since, &heard) {
+                        bounce(self.to, messages, ProposeError::NoLeader, &self.inbox);
+                        return Over::Broken;
+                    }
+                    if write(&mut stream, &mut messages, &mut buffer).is_err() {
+                        return Over::Broken;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_silent(&self, since: Instant, heard: &AtomicU64) -> bool {
+        let now = edge::now();
+        if now.saturating_duration_since(since) < SILENCE {
+            return false;
+        }
+        let silence = self.clock.at(now).0.saturating_sub(heard.load(Ordering::Relaxed));
+        Duration::from_micros(silence) > SILENCE
+    }
+}
+
+/// Gives commands back to the node that were certainly not sent.
+pub(super) fn bounce(
+    to: MemberId,
+    messages: Vec<PeerMessage>,
+    why: ProposeError,
+    inbox: &Arc<Inbox>,
+) {
+    for message in messages {
+        if let PeerMessage::Forward(forward) = message {
+            let answer = Box::new(Err(why.clone()));
+            let answer = PeerMessage::Forwarded(forward.number, answer);
+            inbox.push_waiting(Lane::Own, Happening::Input(Input::Peer(to, answer)));
+        }
+    }
+}
+
+/// Whether the other side has closed the connection. It never says anything on it after the
+/// welcome, so there is nothing to read as long as it stands.
+fn is_over(stream: &mut TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    let read = stream.read(&mut [0]);
+    let stands = matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    !stands || stream.set_nonblocking(false).is_err()
+}
+
+/// Writes all messages. Pieces of snapshots come last: they are long, and a heartbeat must not wait
+/// behind them.
+fn write(
+    stream: &mut TcpStream,
+    messages: &mut Vec<PeerMessage>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let is_piece = |message: &PeerMessage| matches!(message, PeerMessage::SnapshotPiece(_));
+    let pieces: Vec<PeerMessage> = messages.extract_if(.., |message| is_piece(message)).collect();
+    for message in messages.drain(..).chain(pieces) {
+        // What is too long to be sent would be refused there: no such message is ever made.
+        encode_message(&message, buffer);
+        if buffer.len() >= WRITE_BYTES {
+            stream.write_all(buffer)?;
+            buffer.clear();
+        }
+    }
+    stream.write_all(buffer)?;
+    buffer.clear();
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Messages that no member should send. A peer with a bug must not be able to stop this one.
+
+use fencepost_core::command::Put;
+use fencepost_core::{Action, Key};
+use fencepost_node::io::{Input, PeerMessage};
+use raft::prelude::{ConfState, Entry, Message, Snapshot, SnapshotMetadata};
+
+use crate::chaos::Dice;
+use crate::support::{Cluster, MS};
+
+/// The engine's numbers for all kinds that travel between members, and two that do not.
+const KINDS: [i32; 14] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15, 16, 17, 18];
+
+/// A number near another one, or far out.
+fn near(dice: &mut Dice, number: u64) -> u64 {
+    match dice.roll(8) {
+        0 => 0,
+        1 => number + 1,
+        2 => number.saturating_sub(1),
+        3 => number + 100,
+        4 => u64::MAX - dice.roll(3),
+        5 => number.saturating_sub(15),
+        _ => number,
+    }
+}
+
+fn strange(dice: &mut Dice, term: u64, last: u64) -> Message {
+    let at = usize::try_from(dice.roll(KINDS.len() as u64)).expect("small");
+    let mut message = Message { msg_type: KINDS[at], ..Message::default() };
+    message.term = match dice.roll(6) {
+        0 => 0,
+        1 => term + 1,
+        2 => term.saturating_sub(1),
+        _ => term,
+    };
+    message.index = near(dice, last);
+    message.log_term = near(dice, term);
+    message.commit = near(dice, last);
+    message.commit_term = near(dice, term);
+    message.reject = dice.roll(2) == 0;
+    message.reject_hint = near(dice, last);
+    message.request_snapshot = if dice.roll(4) == 0 { near(dice, last) } else { 0 };
+    for place in 0..dice.roll(4) {
+        let (index, term) = (message.index.wrapping_add(1 + place), near(dice, term));
+        message.entries.push(Entry { index, term, ..Entry::default() });
+    }
+    if dice.roll(2) == 0 {
+        let voters = if dice.roll(3) == 0 { Vec::new() } else { vec![1, 2, 3] };
+        let conf_state = Some(ConfState { voters, ..ConfState::default() });
+        let (index, term) = (near(dice, last), near(dice, term));
+        let metadata = Some(SnapshotMetadata { index, term, conf_state });
+        message.snapshot = Some(Snapshot { metadata, data: Vec::new() });
+    }
+    message
+}
+
+#[test]
+fn whatever_a_peer_says_no_node_stops() {
+    for seed in 1..400 {
+        let mut dice = Dice(seed);
+        let mut cluster = Cluster::new(3, seed);
+        cluster.elect();
+        for number in 0..dice.roll(20) {
+            let key = Key::from(format!("k{number}").as_str());
+            let leader = cluster.leader().expect("nothing has happened to it");
+            cluster.done(leader, Action::Put(Put { key, ..Put::default() }));
+        }
+        let to = 1 + dice.roll(3);
+        let from = 1 + (to + dice.roll(2)) % 3;
+        (1..=3).for_each(|id| cluster.isolate(id));
+        for _ in 0..12 {
+            let node = cluster.node(to);
+            let (term, last) = (node.role().term, node.machine().applied());
+            let message = Message { to, from, ..strange(&mut dice, term, last) };
+            let bytes = prost_for_raft::Message::encode_to_vec(&message);
+            cluster.input(to, Input::Peer(from, PeerMessage::Raft(bytes)));
+            cluster.run(3 * MS);
+        }
+    }
+}

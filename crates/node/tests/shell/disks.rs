@@ -1,0 +1,144 @@
+//! Disks that fail under a node that runs, and files that were damaged while it did not.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use fencepost_node::boot;
+use fencepost_node::config::NodeConfig;
+use fencepost_node::data_dir::Identity;
+use fencepost_node::disk::{Crash, Fault, MemoryDisk, NamesKept, WritesKept};
+use fencepost_node::io::Class;
+use fencepost_node::membership::{Member, Membership};
+use fencepost_node::shell::{Ended, Freshness, Launch, RunningNode, Settings, run, start};
+use fencepost_node::wal::WalConfig;
+
+use crate::support::{cluster, has, put, until, write};
+
+const ID: u64 = 7;
+const COMMANDS: usize = 60;
+
+fn wal_config() -> WalConfig {
+    WalConfig { segment_bytes: 4_096, salt: 3 }
+}
+
+/// Runs the only member of a cluster on a disk in memory.
+fn run_on(disk: &MemoryDisk, is_member: bool, boot: u64) -> Option<RunningNode> {
+    let booted = boot::open(disk.clone(), wal_config(), is_member).ok()?;
+    let name = "n1".to_owned();
+    let launch = Launch {
+        identity: Identity { cluster_id: 5, node_id: ID, name, incarnation: 0, boot },
+        booted,
+        config: NodeConfig { snapshot_entries: 10, ..NodeConfig::new(ID) },
+        listener: TcpListener::bind("127.0.0.1:0").expect("there are free ports"),
+        peer: None,
+        observers: Vec::new(),
+        keep: None,
+    };
+    Some(run(launch).expect("the log is sound"))
+}
+
+fn founded() -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let member = Member { id: ID, name: "n1".to_owned(), ..Member::default() };
+    boot::found(&disk, Membership::founding(5, [member])).expect("the disk has no faults");
+    disk
+}
+
+/// Writes until the node fails. How many writes were acknowledged.
+fn write_many(node: &RunningNode) -> usize {
+    let known =
+        |status: &fencepost_node::shell::Status| status.role.leads || status.ended.is_some();
+    until(node, known);
+    let done = |number: &usize| {
+        let command = put(&format!("k{number}"), "v");
+        node.handle().propose_and_wait(Class::Ordinary, command).is_ok()
+    };
+    (0..COMMANDS).take_while(done).count()
+}
+
+/// How many operations of the disk a whole run takes, before and in it.
+fn operations() -> (u64, u64) {
+    let disk = founded();
+    let before = disk.operations();
+    let node = run_on(&disk, false, 1).expect("the disk has no faults");
+    assert_eq!(write_many(&node), COMMANDS);
+    assert_eq!(node.stop(), Ended::Stopped);
+    (before, disk.operations())
+}
+
+#[test]
+fn whatever_was_acknowledged_survives_a_disk_that_fails() {
+    let (before, after) = operations();
+    assert!(after - before > 100, "the run is too short to mean anything");
+    for fault in [Fault::Die, Fault::Error, Fault::NoSpace] {
+        // How many operations there are depends on how the threads meet. A sample over all of them
+        // is what is wanted.
+        for operation in (before + 1..after).step_by(5) {
+            fails_at(operation, fault);
+        }
+    }
+}
+
+fn fails_at(operation: u64, fault: Fault) {
+    let disk = founded();
+    disk.fail_at(operation, fault);
+    let Some(node) = run_on(&disk, false, 1) else { return };
+    let acknowledged = write_many(&node);
+    if acknowledged < COMMANDS {
+        // It has ended, and says why, in the form in which everything is said.
+        let Ended::Failed(why) = node.wait() else { panic!("it has failed") };
+        assert_eq!(why.lines().count(), 3, "{why}");
+        assert!(why.contains("the disk says"), "{why}");
+    }
+    drop(node);
+    let lose_all = Crash { writes: WritesKept::None, names: NamesKept::None };
+    let again = run_on(&disk.crash(lose_all), true, 2);
+    let again = again.unwrap_or_else(|| panic!("{fault:?} at {operation}: it cannot be opened"));
+    until(&again, |status| status.role.leads);
+    for number in 0..acknowledged {
+        let there = has(again.handle(), &format!("k{number}"), Freshness::Linearizable);
+        assert_eq!(there, Ok(true), "{fault:?} at {operation}: k{number} is lost");
+    }
+}
+
+/// Turns a bit of the first file whose name ends like this.
+fn damage(dir: &Path, ending: &str, at: usize) {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .expect("it is there")
+        .map(|file| file.expect("it can be listed").path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    files.sort();
+    let mut bytes = std::fs::read(&files[0]).expect("it can be read");
+    bytes[at] ^= 4;
+    std::fs::write(&files[0], bytes).expect("there is room");
+}
+
+#[test]
+fn damaged_files_are_refused_with_a_reason_and_a_remedy() {
+    for (ending, at, text) in [
+        (".wal", 200, "the log is damaged"),
+        ("identity", 20, "the identity of this node is damaged"),
+        // The version of the identity.
+        ("identity", 9, "this build knows"),
+        (".snapshot", 40, "no sound snapshot covers the log"),
+    ] {
+        let (_folder, dirs, cluster) = cluster(1);
+        for number in 0..20 {
+            write(cluster.nodes()[0].handle(), &format!("k{number}"));
+        }
+        cluster.stop();
+        damage(&dirs[0], ending, at);
+        let refused = start(Settings::new(dirs[0].clone(), "n1")).expect_err("it is damaged");
+        let refused = refused.to_string();
+        assert!(refused.contains(text), "{ending}: {refused}");
+        assert_eq!(refused.lines().count(), 3, "{refused}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_directory_is_refused() {
+    let file = tempfile::NamedTempFile::new().expect("there is room");
+    let refused = start(Settings::new(file.path().to_owned(), "n1")).expect_err("it is a file");
+    assert!(refused.to_string().contains("is not a directory"), "{refused}");
+}

@@ -1,0 +1,101 @@
+//! Joining, voting, leaving, and catching up by a snapshot.
+
+use fencepost_node::config::NodeConfig;
+use fencepost_node::io::{Change, ChangeError};
+use fencepost_node::shell::cluster::Cluster;
+use fencepost_node::shell::{Ended, Freshness, Origin, Settings, StartError, start};
+
+use crate::support::{PATIENCE, cluster, folder, has, join, until, until_votes, write};
+
+#[test]
+fn a_fourth_node_joins_votes_and_is_removed() {
+    let (folder, _, cluster) = cluster(3);
+    write(cluster.nodes()[0].handle(), "before");
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    // Through a follower: it sends the newcomer on to the leader.
+    let follower = &cluster.nodes()[(leader + 1) % 3];
+    let fourth = join(&folder.path().join("n4"), "n4", follower);
+    let id = fourth.handle().status().id;
+    for node in cluster.nodes().iter().chain([&fourth]) {
+        until_votes(node, id);
+    }
+    assert_eq!(has(fourth.handle(), "before", Freshness::Linearizable), Ok(true));
+    write(fourth.handle(), "through the newcomer");
+    let removed = follower.handle().change_anywhere(&Change::Remove(id), PATIENCE);
+    assert_eq!(removed, Ok(()));
+    assert_eq!(fourth.wait(), Ended::Removed);
+    until(follower, |status| status.members.removed.contains(&id));
+    write(follower.handle(), "after");
+}
+
+#[test]
+fn a_member_leaves_by_itself_even_if_it_leads() {
+    let (_folder, _, mut cluster) = cluster(3);
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    let leaving = cluster.take(leader);
+    let id = leaving.handle().status().id;
+    assert_eq!(leaving.leave(PATIENCE), Ok(Ended::Removed));
+    for node in cluster.nodes() {
+        until(node, |status| status.members.removed.contains(&id));
+    }
+    write(cluster.nodes()[0].handle(), "after");
+}
+
+#[test]
+fn the_last_voter_stays() {
+    let (_folder, _, cluster) = cluster(1);
+    let node = &cluster.nodes()[0];
+    assert_eq!(node.leave(PATIENCE), Err(ChangeError::LastVoter));
+    write(node.handle(), "still here");
+}
+
+#[test]
+fn a_removed_node_that_was_away_is_told_when_it_comes_back() {
+    let (_folder, dirs, mut cluster) = cluster(3);
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    let place = (leader + 1) % 3;
+    let away = cluster.take(place);
+    let id = away.handle().status().id;
+    away.kill();
+    let rest = &cluster.nodes()[0];
+    assert_eq!(rest.handle().change_anywhere(&Change::Remove(id), PATIENCE), Ok(()));
+    let back = start(Settings::new(dirs[place].clone(), "n")).expect("its directory is sound");
+    assert_eq!(back.wait(), Ended::Removed);
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let (folder, _, cluster) = cluster(1);
+    let origin = Origin::Join(vec![cluster.nodes()[0].handle().status().peer]);
+    let settings = Settings { origin, ..Settings::new(folder.path().join("other"), "n1") };
+    let refused = start(settings).expect_err("the name is taken");
+    assert!(matches!(refused, StartError::Refused { .. }), "{refused}");
+    assert!(refused.to_string().contains("n1 is already a member with another disk"), "{refused}");
+    assert_eq!(refused.to_string().lines().count(), 3);
+}
+
+#[test]
+fn a_node_that_lags_behind_catches_up_by_a_snapshot() {
+    let config = NodeConfig { snapshot_entries: 20, ..NodeConfig::new(0) };
+    let (_folder, dirs) = folder(3);
+    let mut cluster = Cluster::start(&dirs, &config).expect("the directories are new");
+    let leader = cluster.leader(PATIENCE).expect("a leader is elected");
+    let place = (leader + 1) % 3;
+    let away = cluster.take(place);
+    let before = away.handle().status();
+    away.kill();
+    let rest = &cluster.nodes()[0];
+    for number in 0..200 {
+        write(rest.handle(), &format!("k{number}"));
+    }
+    // The log before the last two snapshots is gone everywhere.
+    let far = before.applied + 60;
+    for node in cluster.nodes() {
+        until(node, |status| status.snapshot.index > far);
+    }
+    let settings = Settings { config, ..Settings::new(dirs[place].clone(), "n") };
+    let back = start(settings).expect("its directory is sound");
+    let commit = rest.handle().status().commit;
+    until(&back, |status| status.applied >= commit);
+    assert_eq!(has(back.handle(), "k199", Freshness::Stale), Ok(true));
+}

@@ -1,0 +1,112 @@
+//! I9, ends only by the log: a place in a queue ends only by a committed release, revocation,
+//! forced release, cancellation or deletion that means it, or because log time has reached the
+//! end of its lease or of its wait. A lease that lives is not told to be gone.
+
+use fencepost_core::command::{CancelTarget, Op, Txn};
+use fencepost_core::event::{Cause, Ended, KeyValue};
+use fencepost_core::outcome::{Outcome, RenewResult};
+use fencepost_core::{Action, LockName, LogTime, Token};
+
+use super::book::{Book, Page, Place};
+use super::{Check, broken};
+
+/// A place in a queue ends; the book is as it was before.
+pub(super) fn ended(
+    book: &Book,
+    page: &Page<'_>,
+    name: &LockName,
+    prev: &KeyValue,
+    ended: Option<&Ended>,
+) -> Check {
+    let Some(place) = book.place(name, &prev.key) else {
+        return Err(broken("I9", format!("{} ends and stood in no queue", prev.key)));
+    };
+    let Some(ended) = ended else {
+        return Err(broken("I9", format!("{} left its queue without a word", prev.key)));
+    };
+    if ended.held != place.holds || Token::from(prev.create_revision) != place.token {
+        let what = format!("{} ended as {ended:?}, it was {place:?}", prev.key);
+        return Err(broken("I9", what));
+    }
+    let lease_over = book.leases.get(&place.lease).is_none_or(|one| one.deadline <= page.now);
+    let right = match ended.cause {
+        Cause::Expired => lease_over,
+        Cause::TimedOut => !place.holds && place.wait_until <= page.now,
+        // Whose release it was is a question of its own: I17.
+        Cause::Released => place.holds,
+        Cause::Revoked => is_revoked(page, place),
+        Cause::Forced => place.holds && forced(page, name, place, lease_over),
+        Cause::Cancelled => cancelled(page, name, place, book),
+        Cause::Incomplete => place.grouped,
+        Cause::Deleted => deleted(page, prev),
+        // No request of this workload is bound to a call.
+        Cause::Orphaned => false,
+    };
+    if right {
+        return Ok(());
+    }
+    let (cause, now) = (ended.cause, page.now.0);
+    let what = format!("{} ended as {cause:?} at {now}, by {:?}: {place:?}", prev.key, page.action);
+    Err(broken("I9", what))
+}
+
+pub(super) fn owns(book: &Book, place: &Place, client: &fencepost_core::ClientId) -> bool {
+    let lease = book.leases.get(&place.lease);
+    lease.is_some_and(|lease| lease.sole.is_some() && lease.client == *client)
+}
+
+fn is_revoked(page: &Page<'_>, place: &Place) -> bool {
+    matches!(page.action, Some(Action::LeaseRevoke(revoke)) if revoke.lease.id == place.lease)
+}
+
+fn forced(page: &Page<'_>, name: &LockName, place: &Place, lease_over: bool) -> bool {
+    let due = place.forced_until.is_some_and(|until| until <= page.now);
+    let asked = matches!(page.action, Some(Action::ForceRelease(force))
+        if force.name == *name && force.token == place.token && (force.now || lease_over));
+    due || asked
+}
+
+fn cancelled(page: &Page<'_>, name: &LockName, place: &Place, book: &Book) -> bool {
+    match page.action {
+        Some(Action::Cancel(cancel)) if cancel.lease.id == place.lease => match &cancel.target {
+            CancelTarget::Seq(_) => true,
+            CancelTarget::Contender(_, token) => *token == place.token,
+        },
+        Some(Action::ReleaseAs(one)) => {
+            one.name == *name && !place.holds && owns(book, place, &one.client)
+        }
+        _ => false,
+    }
+}
+
+fn deleted(page: &Page<'_>, prev: &KeyValue) -> bool {
+    match page.action {
+        Some(Action::DeleteRange(delete)) => delete.range.contains(&prev.key),
+        Some(Action::Txn(txn)) => txn_deletes(txn, prev),
+        _ => false,
+    }
+}
+
+fn txn_deletes(txn: &Txn, prev: &KeyValue) -> bool {
+    txn.success.iter().chain(&txn.failure).any(|op| match op {
+        Op::DeleteRange(delete) => delete.range.contains(&prev.key),
+        Op::Txn(inner) => txn_deletes(inner, prev),
+        Op::Put(_) | Op::Range(_) => false,
+    })
+}
+
+/// A renewal of a lease that lives is not told that it is gone.
+pub(super) fn renewed(book: &Book, now: LogTime, action: &Action, outcome: &Outcome) -> Check {
+    let (Action::LeaseRenew(asked), Outcome::LeasesRenewed(answers)) = (action, outcome) else {
+        return Ok(());
+    };
+    for (renewal, answer) in asked.renewals.iter().zip(answers) {
+        let lease = renewal.lease;
+        let lives = book.live_lease(lease.id, lease.epoch, now).is_some();
+        if lives && answer.result == RenewResult::Gone {
+            let what = format!("lease {:x} lives and is told to be gone", lease.id.0);
+            return Err(broken("I9", what));
+        }
+    }
+    Ok(())
+}

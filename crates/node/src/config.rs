@@ -19,7 +19,7 @@ pub struct NodeConfig {
     pub renewals_waiting_max: usize,
     /// Commands in one entry.
     pub batch_len_max: usize,
-    /// Bytes of commands in one entry.
+    /// Bytes of commands in one entry. More than the longest request has.
     pub batch_bytes_max: usize,
     /// Entries that may be proposed and not yet applied.
     pub in_flight_max: usize,
@@ -50,7 +50,7 @@ impl NodeConfig {
             waiting_max: 65_536,
             renewals_waiting_max: 65_536,
             batch_len_max: 4_096,
-            batch_bytes_max: 1 << 20,
+            batch_bytes_max: 2 << 20,
             in_flight_max: 8,
             renewal_wait: 25_000,
             snapshot_entries: 100_000,

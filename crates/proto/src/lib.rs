@@ -5,13 +5,7 @@
 
 /// The native protocol: package `fencepost.v1`.
 pub mod v1 {
-    #![expect(
-        clippy::all,
-        clippy::unwrap_used,
-        missing_docs,
-        unused_qualifications,
-        reason = "generated"
-    )]
+    #![expect(clippy::all, missing_docs, unused_qualifications, reason = "generated")]
     tonic::include_proto!("fencepost.v1");
 }
 

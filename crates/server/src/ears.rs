@@ -1,0 +1,101 @@
+//! Hears everything that happens to the node, on its loop, and passes it on.
+
+use std::sync::Weak;
+
+use fencepost_core::{Key, LeaseId, Millis, State};
+use fencepost_node::machine::Machine;
+use fencepost_node::shell::{Notice, Observer};
+
+use crate::house::House;
+use crate::parse;
+use crate::pending::Standing;
+use crate::watch::Said;
+
+/// Hears everything that happens to the node.
+pub(crate) struct Ears(pub(crate) Weak<House>);
+
+impl Observer for Ears {
+    /// There is no state: the node has not begun, or has ended.
+    fn observe(&mut self, notices: &[Notice]) -> bool {
+        let Some(house) = self.0.upgrade() else { return false };
+        if notices.iter().any(|notice| matches!(notice, Notice::Ended(_))) {
+            house.head.refresh();
+            house.close();
+        }
+        true
+    }
+
+    fn observe_state(&mut self, notices: &[Notice], machine: &Machine) -> bool {
+        let Some(house) = self.0.upgrade() else { return false };
+        let state = machine.state();
+        for notice in notices {
+            match notice {
+                Notice::Applied(_, events) if !events.is_empty() => {
+                    applied(&house, events, state);
+                }
+                Notice::Installed(_) => installed(&house, state),
+                Notice::Role(role) => {
+                    house.metrics.role(*role);
+                    house.head.refresh();
+                }
+                Notice::Members(_) => house.head.refresh(),
+                Notice::Trouble(what) => tracing::warn!(what, "the node reports trouble"),
+                Notice::Applied(..)
+                | Notice::Connected(_)
+                | Notice::Waiting(_)
+                | Notice::Ended(_) => {}
+            }
+        }
+        house.head.reach(state.revision());
+        true
+    }
+}
+
+fn applied(house: &House, events: &[std::sync::Arc<fencepost_core::Event>], state: &State) {
+    let mut told = Vec::new();
+    {
+        let mut pending = house.pending();
+        for event in events {
+            told.extend(pending.observe(event, |key, lease| remaining(state, key, lease)));
+        }
+    }
+    for (postbox, verdict) in told {
+        postbox.tell(verdict);
+    }
+    house.metrics.events(events, state.now());
+    house.fan_out.say(Said::Events(events.to_vec(), state.revision(), state.now()));
+}
+
+fn installed(house: &House, state: &State) {
+    let told = house.pending().installed(state.revision(), |key| standing(state, key));
+    for (postbox, verdict) in told {
+        postbox.tell(verdict);
+    }
+    house.metrics.recount(state);
+    house.fan_out.say(Said::Gap);
+}
+
+/// How long the lease of a holder still lives. Nothing, if it does not hold any more.
+fn remaining(state: &State, key: &Key, _lease: LeaseId) -> Millis {
+    match standing(state, key) {
+        Standing::Holds { remaining, .. } => remaining,
+        Standing::Waits | Standing::Absent => Millis::ZERO,
+    }
+}
+
+/// How a contender stands.
+pub(crate) fn standing(state: &State, key: &Key) -> Standing {
+    let Some((name, _)) = parse::queue_form(key) else { return Standing::Absent };
+    // Without waiters this looks only at those who hold.
+    let view = state.lock(&name, 0);
+    if let Some(holder) = view.holders.into_iter().find(|holder| holder.key == *key) {
+        return Standing::Holds { token: holder.token, remaining: holder.remaining };
+    }
+    let range = fencepost_core::range::KeyRange::One(key.clone());
+    match state.range(&range.into()).kvs.first() {
+        Some(kv) if parse::queue_form(key).is_some_and(|(_, lease)| lease == kv.lease) => {
+            Standing::Waits
+        }
+        _ => Standing::Absent,
+    }
+}

@@ -1,0 +1,71 @@
+//! The cluster itself: members, leadership, backups.
+
+use std::sync::Arc;
+
+use fencepost_node::io::Change;
+use fencepost_proto::v1;
+use fencepost_proto::v1::cluster_service_server::ClusterService;
+use tonic::{Request, Response};
+
+use super::{Answer, Answers, answered, backup, members, status};
+use crate::house::House;
+
+/// Members, leadership, backups.
+#[derive(Clone)]
+pub(crate) struct ClusterDoor(pub(crate) Arc<House>);
+
+#[tonic::async_trait]
+impl ClusterService for ClusterDoor {
+    type SnapshotStream = Answers<v1::SnapshotChunk>;
+
+    async fn status(&self, _request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
+        answered(&self.0, "status", status::status(&self.0).await)
+    }
+
+    async fn members(&self, _request: Request<v1::MembersRequest>) -> Answer<v1::MembersResponse> {
+        answered(&self.0, "members", Ok(status::members(&self.0)))
+    }
+
+    async fn add_member(
+        &self,
+        request: Request<v1::AddMemberRequest>,
+    ) -> Answer<v1::AddMemberResponse> {
+        let change = members::added(request.into_inner());
+        let result = members::change(&self.0, change).await;
+        let result = result.map(|header| v1::AddMemberResponse { header: Some(header) });
+        answered(&self.0, "add_member", result)
+    }
+
+    async fn promote(&self, request: Request<v1::PromoteRequest>) -> Answer<v1::PromoteResponse> {
+        let change = Change::Promote(request.get_ref().id);
+        let result = members::change(&self.0, change).await;
+        let result = result.map(|header| v1::PromoteResponse { header: Some(header) });
+        answered(&self.0, "promote", result)
+    }
+
+    async fn remove_member(
+        &self,
+        request: Request<v1::RemoveMemberRequest>,
+    ) -> Answer<v1::RemoveMemberResponse> {
+        let change = Change::Remove(request.get_ref().id);
+        let result = members::change(&self.0, change).await;
+        let result = result.map(|header| v1::RemoveMemberResponse { header: Some(header) });
+        answered(&self.0, "remove_member", result)
+    }
+
+    async fn move_leader(
+        &self,
+        request: Request<v1::MoveLeaderRequest>,
+    ) -> Answer<v1::MoveLeaderResponse> {
+        let result = members::move_leader(&self.0, request.get_ref().to).await;
+        let result = result.map(|header| v1::MoveLeaderResponse { header: Some(header) });
+        answered(&self.0, "move_leader", result)
+    }
+
+    async fn snapshot(
+        &self,
+        _request: Request<v1::SnapshotRequest>,
+    ) -> Answer<Self::SnapshotStream> {
+        Ok(Response::new(backup::serve(&self.0)))
+    }
+}

@@ -1,0 +1,41 @@
+//! Put, Range, DeleteRange.
+
+use fencepost_core::Outcome;
+use fencepost_core::range::RangeAnswer;
+use fencepost_proto::v1;
+
+use crate::error::Failure;
+use crate::house::{House, unexpected};
+use crate::{limits, parse, reads, show};
+
+pub(super) async fn put(
+    house: &House,
+    request: &v1::PutRequest,
+) -> Result<v1::PutResponse, Failure> {
+    let (header, outcome) = house.act(parse::put(request)?).await?;
+    let Outcome::Put(prev) = outcome else { return Err(unexpected()) };
+    Ok(v1::PutResponse { header: Some(header), prev_kv: prev.as_deref().map(show::key_val) })
+}
+
+pub(super) async fn range(
+    house: &House,
+    request: &v1::RangeRequest,
+) -> Result<v1::RangeResponse, Failure> {
+    let mut range = parse::range(request)?;
+    if range.limit == 0 || range.limit > limits::RANGE_KEYS_MAX {
+        range.limit = limits::RANGE_KEYS_MAX;
+    }
+    let ask = house.ask(request.stale, move |state| state.range(&range));
+    let (header, answer): (_, RangeAnswer) = ask.await?;
+    Ok(v1::RangeResponse { header: Some(header), ..reads::show_range(answer) })
+}
+
+pub(super) async fn delete_range(
+    house: &House,
+    request: &v1::DeleteRangeRequest,
+) -> Result<v1::DeleteRangeResponse, Failure> {
+    let (header, outcome) = house.act(parse::delete_range(request)?).await?;
+    let Outcome::Deleted(deleted, prev) = outcome else { return Err(unexpected()) };
+    let prev_kvs = prev.iter().map(show::key_val).collect();
+    Ok(v1::DeleteRangeResponse { header: Some(header), deleted, prev_kvs })
+}

@@ -1,0 +1,101 @@
+//! Unlock, GetLock, ListLocks, Explain, ForceRelease.
+
+use fencepost_core::query::Subject;
+use fencepost_core::{LeaseId, LockName, Millis, Outcome, Reason};
+use fencepost_proto::v1;
+
+use super::leases::page;
+use crate::error::{Failure, Wrong};
+use crate::house::{House, unexpected};
+use crate::{parse, reads, show};
+
+/// Waiters that an explanation looks at.
+const EXPLAINED_MAX: usize = 32;
+
+pub(super) async fn unlock(
+    house: &House,
+    request: &v1::UnlockRequest,
+) -> Result<v1::UnlockResponse, Failure> {
+    let (header, outcome) = house.act(parse::unlock(request)?).await?;
+    let released = match outcome {
+        Outcome::Released => true,
+        Outcome::NotFound => false,
+        _ => return Err(unexpected()),
+    };
+    Ok(v1::UnlockResponse { header: Some(header), released })
+}
+
+pub(super) async fn get(
+    house: &House,
+    request: &v1::GetLockRequest,
+) -> Result<v1::GetLockResponse, Failure> {
+    if request.name.is_empty() {
+        return Err(Reason::NameEmpty.into());
+    }
+    let name = LockName::from(&*request.name);
+    let waiters_max = reads::waiters_max(request.waiters_max);
+    let ask = house.ask(request.stale, move |state| (state.now(), state.lock(&name, waiters_max)));
+    let (header, (now, view)) = ask.await?;
+    Ok(v1::GetLockResponse { header: Some(header), lock: Some(show::lock(&view, now)) })
+}
+
+pub(super) async fn list(
+    house: &House,
+    request: &v1::ListLocksRequest,
+) -> Result<v1::ListLocksResponse, Failure> {
+    let (prefix, limit) = (request.prefix.clone().into_bytes(), page(request.limit));
+    let after = (!request.after.is_empty()).then(|| LockName::from(&*request.after));
+    let ask = house.ask(request.stale, move |state| {
+        (state.now(), state.locks(&prefix, after.as_ref(), limit + 1))
+    });
+    let (header, (now, mut found)) = ask.await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let locks = found.iter().map(|view| show::lock(view, now)).collect();
+    Ok(v1::ListLocksResponse { header: Some(header), locks, more })
+}
+
+pub(super) async fn explain(
+    house: &House,
+    request: &v1::ExplainRequest,
+) -> Result<v1::ExplainResponse, Failure> {
+    let (name, lease) = (LockName::from(&*request.name), LeaseId(request.lease_id));
+    if name.is_empty() && lease.is_none() {
+        return Err(Wrong::Invalid("name", "must name a lock, or lease_id a lease").into());
+    }
+    let asked = name.clone();
+    let ask = house.ask(false, move |state| {
+        let subject = if lease.is_none() { Subject::Lock(asked) } else { Subject::Lease(lease) };
+        let is_known = lease.is_none() || state.lease(lease).is_some();
+        (is_known, state.explain(&subject, EXPLAINED_MAX), state.now())
+    });
+    let (header, (is_known, mut explanation, now)) = ask.await?;
+    if !is_known {
+        return Err(Reason::LeaseNotFound(lease).into());
+    }
+    if !lease.is_none() && !name.is_empty() {
+        // Only why this lease waits for this lock.
+        explanation.waits.retain(|waiting| waiting.name == name);
+        explanation.locks.retain(|lock| lock.name == name);
+    }
+    let reasons = show::explanation(&explanation, now);
+    Ok(v1::ExplainResponse { header: Some(header), reasons })
+}
+
+pub(super) async fn force_release(
+    house: &House,
+    request: &v1::ForceReleaseRequest,
+) -> Result<v1::ForceReleaseResponse, Failure> {
+    let (header, outcome) = house.act(parse::force_release(request)?).await?;
+    let (released, pending) = match outcome {
+        Outcome::Released => (true, Millis::ZERO),
+        Outcome::NotFound => (false, Millis::ZERO),
+        Outcome::ReleasePending(until) => {
+            let (_, now) = house.ask(true, |state| state.now()).await?;
+            (false, until.since(now))
+        }
+        _ => return Err(unexpected()),
+    };
+    let pending_ms = show::millis(pending);
+    Ok(v1::ForceReleaseResponse { header: Some(header), released, pending_ms })
+}

@@ -1,0 +1,70 @@
+//! Every bound of the doors, with the reason for its size. What decides an outcome is bounded in
+//! the state; these only protect this process.
+
+use std::time::Duration;
+
+/// Bytes in one request: a value of 1 MiB, its key, and room for what surrounds them.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 3 << 19;
+/// Requests that one session may have open. Waiting for a lock is one, and a whole process may
+/// wait on one session.
+pub(crate) const REQUESTS_MAX: usize = 16_384;
+/// Frames that are taken from a stream before their commands are proposed.
+pub(crate) const FRAMES_PER_TURN_MAX: usize = 1_024;
+/// Bytes that may wait for one stream to be read. Beyond them its reader is too slow.
+pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
+/// Watches on one stream.
+pub(crate) const WATCHES_MAX: usize = 4_096;
+/// Leases of which one session is told when they lose a lock.
+pub(crate) const LEASES_NAMED_MAX: usize = 100_000;
+/// Events that may wait for the reader of one watch.
+pub(crate) const WATCH_EVENTS_MAX: usize = 10_000;
+/// Bytes of events that may wait for the reader of one watch.
+pub(crate) const WATCH_BYTES_MAX: usize = 1 << 20;
+/// Events that one look at the history goes through. It happens on the node's loop.
+pub(crate) const HISTORY_SCAN_MAX: usize = 1_000;
+/// Bytes of events that one look at the history brings.
+pub(crate) const HISTORY_SCAN_BYTES_MAX: usize = 1 << 20;
+/// Events that may wait to be handed to the watches. Beyond them the watches go back to history.
+pub(crate) const FAN_OUT_MAX: usize = 100_000;
+/// Keys in one answer to a range.
+pub(crate) const RANGE_KEYS_MAX: u64 = 10_000;
+/// Bytes of keys and values in one answer to a range, beyond the first key: most clients accept no
+/// message above 4 MiB.
+pub(crate) const RANGE_BYTES_MAX: usize = 2 << 20;
+/// Locks or leases in one page of a list.
+pub(crate) const PAGE_MAX: usize = 1_000;
+/// Waiters that one answer lists.
+pub(crate) const WAITERS_MAX: usize = 1_000;
+/// Bytes in one chunk of a backup.
+pub(crate) const BACKUP_CHUNK_BYTES: usize = 256 << 10;
+
+/// Streams that one connection may have open.
+pub(crate) const STREAMS_MAX: u32 = 10_000;
+/// Bytes of headers of one request.
+pub(crate) const HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Streams that a client may reset before they are accepted, before its connection is ended.
+pub(crate) const RESETS_PENDING_MAX: usize = 100;
+/// How long a client may take to send its headers, or its first byte.
+pub(crate) const HEADERS_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a silent connection is asked whether it is alive.
+pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long it may take to say so.
+pub(crate) const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
+/// Connections of one server.
+pub(crate) const CONNECTIONS_MAX: usize = 15_000;
+/// How long streams may take to end when the server does.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How often a watch that asked for it is told how far it is.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a change of members is tried.
+pub(crate) const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the place of a call that is gone is tried to be removed. Then its lease decides.
+pub(crate) const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(60);
+/// The shortest and the longest pause before a command of the server's own is proposed again.
+pub(crate) const RETRY_PAUSES: (Duration, Duration) =
+    (Duration::from_millis(20), Duration::from_millis(1_000));
+
+const _: () = assert!(WATCH_BYTES_MAX < OUTBOX_BYTES_MAX);
+const _: () = assert!(HISTORY_SCAN_BYTES_MAX < OUTBOX_BYTES_MAX);
+const _: () = assert!(RANGE_BYTES_MAX + (MESSAGE_BYTES_MAX) < 4 << 20);

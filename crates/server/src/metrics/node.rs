@@ -1,0 +1,67 @@
+//! What the node counts by itself, read when somebody asks.
+
+use std::fmt;
+use std::time::Duration;
+
+use fencepost_node::shell::{Handle, SYNC_MICROS};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+#[derive(Debug)]
+pub(super) struct NodeNumbers(pub(super) Handle);
+
+impl Collector for NodeNumbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let status = self.0.status();
+        let counters = [
+            ("log_entries", "Entries appended to the log", status.log_entries),
+            ("log_syncs", "Syncs of the log", status.syncs),
+            (
+                "clock_cuts",
+                "How often the leader's clock was found to have jumped",
+                status.clock_cuts,
+            ),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            let encoder = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+            counter.encode(encoder)?;
+        }
+        let bytes = ConstCounter::new(status.log_bytes);
+        let kind = bytes.metric_type();
+        let help = "Entries appended to the log";
+        bytes.encode(encoder.encode_descriptor(
+            "log_appended",
+            help,
+            Some(&Unit::Bytes),
+            kind,
+        )?)?;
+        let gauges = [
+            ("raft_term", "The term", crate::show::signed(status.role.term)),
+            ("raft_leads", "Whether this member leads", i64::from(status.role.leads)),
+            ("raft_applied_index", "The last entry applied", crate::show::signed(status.applied)),
+            ("raft_commit_index", "The last entry committed", crate::show::signed(status.commit)),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
+        let bounds = SYNC_MICROS.iter().map(|&micros| seconds(micros)).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(status.sync_latencies).collect();
+        let help = "How long a sync of the log takes";
+        let kind = MetricType::Histogram;
+        let unit = Some(&Unit::Seconds);
+        let mut syncs = encoder.encode_descriptor("log_sync", help, unit, kind)?;
+        syncs.encode_histogram::<NoLabelSet>(
+            seconds(status.sync_micros),
+            status.syncs,
+            &buckets,
+            None,
+        )
+    }
+}

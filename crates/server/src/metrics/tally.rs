@@ -1,0 +1,86 @@
+//! Counts contenders by what happens to them.
+
+use std::collections::HashMap;
+
+use fencepost_core::event::{Cause, EventKind, KeyValue};
+use fencepost_core::{Event, Key, LogTime, Millis, State};
+
+use crate::parse;
+
+/// Contenders whose times are kept. Of others it is not known how long they waited and held.
+const TIMED_MAX: usize = 100_000;
+
+/// Counts contenders.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) holders: i64,
+    pub(super) waiters: i64,
+    pub(super) leader: Option<u64>,
+    /// Since when each contender waits, or holds.
+    since: HashMap<Key, LogTime>,
+}
+
+/// What an event means for the numbers.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Noted {
+    pub(super) granted: bool,
+    pub(super) ended: Option<Cause>,
+    pub(super) waited: Option<Millis>,
+    pub(super) held: Option<Millis>,
+}
+
+impl Tally {
+    pub(super) fn recount(&mut self, state: &State) {
+        let views = state.locks(b"", None, usize::MAX);
+        let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+        self.holders = views.iter().map(|view| count(view.holders.len())).sum();
+        self.waiters = views.iter().map(|view| crate::show::signed(view.waiting)).sum();
+    }
+
+    pub(super) fn note(&mut self, event: &Event, now: LogTime) -> Noted {
+        let mut noted = Noted::default();
+        match &event.kind {
+            EventKind::Put { kv, prev: None } if is_contender(kv) => {
+                self.waiters += 1;
+                if self.since.len() < TIMED_MAX {
+                    self.since.insert(kv.key.clone(), now);
+                }
+            }
+            EventKind::Put { kv, prev: Some(prev) } if is_contender(prev) && !is_contender(kv) => {
+                self.waiters -= 1;
+                self.since.remove(&kv.key);
+            }
+            EventKind::Granted(holding) => {
+                self.waiters -= 1;
+                self.holders += 1;
+                noted.granted = true;
+                if let Some(since) = self.since.get_mut(&holding.key) {
+                    noted.waited = Some(now.since(*since));
+                    *since = now;
+                }
+            }
+            // The write that took the lease away has counted it among those who wait.
+            EventKind::Lost(_) => {
+                self.waiters += 1;
+                self.holders -= 1;
+            }
+            EventKind::Deleted { prev, ended: Some(ended) } if is_contender(prev) => {
+                noted.ended = Some(ended.cause);
+                let since = self.since.remove(&prev.key);
+                if ended.held {
+                    self.holders -= 1;
+                    noted.held = since.map(|since| now.since(since));
+                } else {
+                    self.waiters -= 1;
+                }
+            }
+            _ => {}
+        }
+        noted
+    }
+}
+
+/// Whether a key stands in a queue for the lease that it is named after.
+fn is_contender(kv: &KeyValue) -> bool {
+    parse::queue_form(&kv.key).is_some_and(|(_, lease)| lease == kv.lease)
+}

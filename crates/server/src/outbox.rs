@@ -1,0 +1,238 @@
+//! What waits to be sent on one stream.
+//!
+//! Filled by the node's loop and by the fan-out of events, which must not wait; emptied when the
+//! stream is polled, where things are turned into messages. However much is put in between two
+//! polls, the stream is woken once. Bounded: a reader that is too slow loses its stream, not our
+//! memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use fencepost_core::event::EventKind;
+use fencepost_core::{Event, LogTime, Outcome, Revision};
+use fencepost_node::io::RequestId;
+use fencepost_node::shell::{Delivery, Mailbox};
+use fencepost_proto::v1;
+use tonic::Status;
+
+use crate::error::{Failure, Wrong};
+use crate::limits;
+use crate::pending::Verdict;
+use crate::watch::{Buffered, Cursor};
+
+/// Something to be said on a stream.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// The node has answered.
+    Delivery(RequestId, Delivery),
+    /// A wait has ended.
+    Verdict(RequestId, Verdict),
+    /// A message that is ready.
+    Response(Box<v1::SessionResponse>),
+    /// Events for a watch.
+    Events(WatchEvents),
+    /// A watch was ended because its reader is too slow. It can go on from here.
+    WatchCut(u64, Revision),
+    /// A watch must look at the history again.
+    WatchBehind(u64, Cursor),
+    /// Everything up to this revision was told to a watch.
+    Progress(u64, Revision),
+}
+
+/// Events for a watch.
+#[derive(Debug)]
+pub(crate) struct WatchEvents {
+    pub(crate) watch: u64,
+    pub(crate) events: Vec<Arc<Event>>,
+    /// The log time when they were seen.
+    pub(crate) now: LogTime,
+    /// Where they are counted until they are sent.
+    pub(crate) buffered: Arc<Buffered>,
+}
+
+/// What an item costs beside what it carries.
+const ITEM_BYTES: usize = 128;
+
+impl Item {
+    fn bytes(&self) -> usize {
+        ITEM_BYTES
+            + match self {
+                Item::Delivery(_, Delivery::Answer(Ok(reply))) => match &reply.outcome {
+                    Outcome::Put(Some(kv)) => kv.value.len(),
+                    Outcome::Deleted(_, kvs) => kvs.iter().map(|kv| kv.value.len()).sum(),
+                    Outcome::LeasesRenewed(renewed) => renewed.len() * 40,
+                    _ => 0,
+                },
+                // What a query finds is bounded by the query itself.
+                Item::Delivery(..) => 4 * ITEM_BYTES,
+                Item::Events(events) => events.events.iter().map(|event| event_bytes(event)).sum(),
+                _ => 0,
+            }
+    }
+}
+
+/// Roughly what an event takes on the wire.
+pub(crate) fn event_bytes(event: &Event) -> usize {
+    let values = match &event.kind {
+        EventKind::Put { kv, prev } => {
+            kv.value.len() + prev.as_ref().map_or(0, |prev| prev.value.len() + prev.key.len())
+        }
+        EventKind::Deleted { prev, .. } => prev.value.len() + prev.key.len(),
+        _ => 0,
+    };
+    64 + event.key().len() + values
+}
+
+/// What waits to be sent on one stream.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<Item>,
+    bytes: usize,
+    waker: Option<Waker>,
+    /// Nothing more is taken. What is there is sent, then this.
+    finish: Option<Option<Status>>,
+}
+
+impl Outbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held, so it is never left half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(mut state: MutexGuard<'_, State>) {
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Puts all of these in, in order.
+    pub(crate) fn push_all(&self, items: impl IntoIterator<Item = Item>) {
+        let mut state = self.state();
+        for item in items {
+            if state.finish.is_some() {
+                break;
+            }
+            state.bytes += item.bytes();
+            state.items.push_back(item);
+            if state.bytes > limits::OUTBOX_BYTES_MAX {
+                state.items.clear();
+                state.bytes = 0;
+                state.finish = Some(Some(Failure::from(Wrong::SlowReader).into()));
+            }
+        }
+        Outbox::wake(state);
+    }
+
+    pub(crate) fn push(&self, item: Item) {
+        self.push_all([item]);
+    }
+
+    /// Takes nothing more. The stream ends after what is there, with this status if there is one.
+    pub(crate) fn finish(&self, status: Option<Status>) {
+        let mut state = self.state();
+        if state.finish.is_none() {
+            state.finish = Some(status);
+        }
+        Outbox::wake(state);
+    }
+
+    /// Whether nothing more is taken.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.state().finish.is_some()
+    }
+
+    /// The next item, or how the stream ends.
+    pub(crate) fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Status>>> {
+        let mut state = self.state();
+        if let Some(item) = state.items.pop_front() {
+            state.bytes = state.bytes.saturating_sub(item.bytes());
+            return Poll::Ready(Some(Ok(item)));
+        }
+        match &mut state.finish {
+            None => {
+                state.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(status) => Poll::Ready(status.take().map(Err)),
+        }
+    }
+}
+
+/// Takes the node's answers for a stream.
+pub(crate) struct Answers(pub(crate) Arc<Outbox>);
+
+impl Mailbox for Answers {
+    fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
+        let items = deliveries.into_iter().map(|(request, one)| Item::Delivery(request, one));
+        self.0.push_all(items);
+    }
+}
+
+impl Drop for Answers {
+    /// The node has ended, or the stream has, which needs no status then.
+    fn drop(&mut self) {
+        self.0.finish(Some(Failure::from(Wrong::ShuttingDown).into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn progress(number: u64) -> Item {
+        Item::Progress(number, Revision(1))
+    }
+
+    #[test]
+    fn however_much_is_put_in_the_stream_is_woken_once() {
+        let (outbox, count) = (Outbox::default(), Arc::<Count>::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        assert!(outbox.poll_pop(&mut cx).is_pending());
+        outbox.push_all((0..100).map(progress));
+        outbox.push(progress(100));
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        for number in 0..=100 {
+            let Poll::Ready(Some(Ok(Item::Progress(next, _)))) = outbox.poll_pop(&mut cx) else {
+                panic!("{number} is there");
+            };
+            assert_eq!(next, number);
+        }
+        assert!(outbox.poll_pop(&mut cx).is_pending());
+        outbox.finish(None);
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_reader_that_is_too_slow_loses_the_stream_and_no_memory_is_kept() {
+        let outbox = Outbox::default();
+        let items = limits::OUTBOX_BYTES_MAX / ITEM_BYTES + 1;
+        outbox.push_all((0..2 * items as u64).map(progress));
+        assert_eq!(outbox.state().items.len(), 0);
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(Err(status))) = outbox.poll_pop(&mut cx) else {
+            panic!("the stream has ended");
+        };
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(None)));
+    }
+}

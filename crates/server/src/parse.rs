@@ -1,0 +1,311 @@
+//! From the wire to commands.
+//!
+//! Refuses: what has no meaning, before anything is proposed. Everything that depends on limits or
+//! on the state is refused by the state itself, so that all doors refuse the same.
+
+use fencepost_core::command::{
+    Acquire, AcquireMany, Action, Cancel, CancelTarget, DeleteRange, ForceRelease, LeaseGrant,
+    LeaseRef, LeaseRenew, LeaseRevoke, Mode, Put, Release, ReleaseMany, Renewal, Terms, Wait,
+};
+use fencepost_core::history::Watch;
+use fencepost_core::range::{KeyRange, RangeQuery};
+use fencepost_core::{
+    ClientId, Epoch, Key, LeaseId, LockName, Millis, Revision, Seq, Token, Value,
+};
+use fencepost_proto::v1;
+
+use crate::error::{Failure, Wrong};
+
+/// What a request is turned into, or why not.
+pub(crate) type Parsed<T> = Result<T, Failure>;
+
+fn invalid(field: &'static str, why: &'static str) -> Failure {
+    Failure::from(Wrong::Invalid(field, why))
+}
+
+fn millis(field: &'static str, length: i64) -> Parsed<Millis> {
+    let length = u64::try_from(length).map_err(|_| invalid(field, "must not be negative"))?;
+    Ok(Millis(length))
+}
+
+/// A token or a revision.
+fn number(field: &'static str, number: i64) -> Parsed<u64> {
+    u64::try_from(number).map_err(|_| invalid(field, "must not be negative"))
+}
+
+pub(crate) fn value(bytes: &[u8]) -> Value {
+    Value::from(bytes)
+}
+
+fn lease(id: i64, epoch: u64) -> LeaseRef {
+    LeaseRef { id: LeaseId(id), epoch: Epoch(epoch) }
+}
+
+/// A lease that must be named.
+fn lease_named(id: i64, epoch: u64) -> Parsed<LeaseRef> {
+    if id <= 0 {
+        return Err(invalid("lease_id", "must name a lease"));
+    }
+    Ok(lease(id, epoch))
+}
+
+fn mode(mode: i32, permits: u32) -> Parsed<Mode> {
+    let mode = v1::LockMode::try_from(mode).map_err(|_| invalid("mode", "is unknown"))?;
+    match (mode, permits) {
+        (v1::LockMode::Exclusive, 0) => Ok(Mode::Exclusive),
+        (v1::LockMode::Shared, 0) => Ok(Mode::Shared),
+        (v1::LockMode::Permit, permits) => Ok(Mode::Permit(permits)),
+        _ => Err(invalid("permits", "may only be given in the mode LOCK_MODE_PERMIT")),
+    }
+}
+
+fn wait(timeout_ms: i64) -> Parsed<Wait> {
+    match timeout_ms {
+        0 => Ok(Wait::Try),
+        -1 => Ok(Wait::WhileLeased),
+        length => {
+            let length = u64::try_from(length);
+            let length = length.map_err(|_| invalid("timeout_ms", "must not be below -1"))?;
+            Ok(Wait::AtMost(Millis(length)))
+        }
+    }
+}
+
+fn terms(metadata: &[u8], terms: Option<&v1::LockTerms>) -> Parsed<Terms> {
+    let mut parsed = Terms { metadata: value(metadata), ..Terms::default() };
+    if let Some(terms) = terms {
+        parsed.value = value(&terms.value);
+        parsed.lock_delay = millis("terms.lock_delay_ms", terms.lock_delay_ms)?;
+        parsed.budget = millis("terms.budget_ms", terms.budget_ms)?;
+        parsed.hold_max = millis("terms.hold_max_ms", terms.hold_max_ms)?;
+    }
+    Ok(parsed)
+}
+
+fn unsigned(signed: bool) -> Parsed<()> {
+    if signed { Err(Wrong::Unsigned.into()) } else { Ok(()) }
+}
+
+pub(crate) fn lock(request: &v1::LockRequest) -> Parsed<Acquire> {
+    unsigned(request.signed)?;
+    Ok(Acquire {
+        name: LockName::from(&*request.name),
+        lease: lease_named(request.lease_id, request.lease_epoch)?,
+        mode: mode(request.mode, request.permits)?,
+        wait: wait(request.timeout_ms)?,
+        terms: terms(&request.metadata, request.terms.as_ref())?,
+    })
+}
+
+pub(crate) fn try_lock(request: &v1::TryLockRequest) -> Parsed<Acquire> {
+    unsigned(request.signed)?;
+    Ok(Acquire {
+        name: LockName::from(&*request.name),
+        lease: lease_named(request.lease_id, request.lease_epoch)?,
+        mode: mode(request.mode, request.permits)?,
+        wait: Wait::Try,
+        terms: terms(&request.metadata, request.terms.as_ref())?,
+    })
+}
+
+pub(crate) fn unlock(request: &v1::UnlockRequest) -> Parsed<Action> {
+    Ok(Action::Release(Release {
+        name: LockName::from(&*request.name),
+        lease: lease_named(request.lease_id, request.lease_epoch)?,
+        token: Token(number("fencing_token", request.fencing_token)?),
+    }))
+}
+
+/// `client` is used if the request names none.
+pub(crate) fn lease_grant(
+    request: &v1::LeaseGrantRequest,
+    client: &ClientId,
+    address: ClientId,
+) -> Parsed<LeaseGrant> {
+    let ttl = match request.ttl_ms {
+        0 => Millis::from_secs(number("ttl", request.ttl)?),
+        length => millis("ttl_ms", length)?,
+    };
+    let grace = millis("revoke_on_disconnect_ms", request.revoke_on_disconnect_ms)?;
+    let named = ClientId::from(&*request.client_id);
+    Ok(LeaseGrant {
+        id: LeaseId(request.id),
+        ttl,
+        client: if named.is_empty() { client.clone() } else { named },
+        address,
+        revoke_on_disconnect: Some(grace).filter(|&grace| grace > Millis::ZERO),
+    })
+}
+
+pub(crate) fn lease_revoke(request: &v1::LeaseRevokeRequest) -> Parsed<Action> {
+    Ok(Action::LeaseRevoke(LeaseRevoke { lease: lease_named(request.id, request.epoch)? }))
+}
+
+pub(crate) fn renewals(requests: &[v1::LeaseKeepAliveRequest]) -> Parsed<Action> {
+    if requests.is_empty() {
+        return Err(Wrong::Empty.into());
+    }
+    let renewal = |one: &v1::LeaseKeepAliveRequest| Renewal {
+        lease: lease(one.id, one.epoch),
+        number: one.number,
+    };
+    Ok(Action::LeaseRenew(LeaseRenew { renewals: requests.iter().map(renewal).collect() }))
+}
+
+/// One lock or several: what is proposed, and the lock that is waited for first.
+pub(crate) fn acquire(request: &v1::SessionAcquire) -> Parsed<(Action, LockName, LeaseId)> {
+    unsigned(request.signed)?;
+    let lease = lease_named(request.lease_id, request.lease_epoch)?;
+    let wait = wait(request.timeout_ms)?;
+    let terms = terms(&request.metadata, request.terms.as_ref())?;
+    let mut locks = Vec::with_capacity(request.locks.len());
+    for wanted in &request.locks {
+        locks.push((LockName::from(&*wanted.name), mode(wanted.mode, wanted.permits)?));
+    }
+    match &locks[..] {
+        [] => Err(Failure::from(fencepost_core::Reason::NamesEmpty)),
+        [(name, mode)] => {
+            let (name, mode) = (name.clone(), *mode);
+            let acquire = Acquire { name: name.clone(), lease, mode, wait, terms };
+            Ok((Action::Acquire(acquire), name, lease.id))
+        }
+        [(first, _), ..] => {
+            let first = first.clone();
+            let acquire = AcquireMany { locks, lease, wait, terms };
+            Ok((Action::AcquireMany(acquire), first, lease.id))
+        }
+    }
+}
+
+pub(crate) fn cancel(request: &v1::SessionCancel) -> Parsed<Action> {
+    let lease = lease_named(request.lease_id, request.lease_epoch)?;
+    Ok(Action::Cancel(Cancel { lease, target: CancelTarget::Seq(Seq(request.seq)) }))
+}
+
+pub(crate) fn release(request: &v1::SessionRelease) -> Parsed<Action> {
+    let lease = lease_named(request.lease_id, request.lease_epoch)?;
+    let token = Token(number("fencing_token", request.fencing_token)?);
+    let mut names: Vec<LockName> =
+        request.names.iter().map(|name| LockName::from(&**name)).collect();
+    Ok(match names.len() {
+        1 => Action::Release(Release { name: names.remove(0), lease, token }),
+        _ => Action::ReleaseMany(ReleaseMany { names, lease, token }),
+    })
+}
+
+pub(crate) fn force_release(request: &v1::ForceReleaseRequest) -> Parsed<Action> {
+    Ok(Action::ForceRelease(ForceRelease {
+        name: LockName::from(&*request.name),
+        token: Token(number("fencing_token", request.fencing_token)?),
+        reason: ClientId::from(&*request.reason),
+        now: request.now,
+    }))
+}
+
+pub(crate) fn put(request: &v1::PutRequest) -> Parsed<Action> {
+    if request.lease_id < 0 {
+        return Err(invalid("lease_id", "must not be negative"));
+    }
+    Ok(Action::Put(Put {
+        key: Key::from(&*request.key),
+        value: value(&request.value),
+        lease: LeaseId(request.lease_id),
+        prev: request.prev_kv,
+        ..Put::default()
+    }))
+}
+
+fn key_range(key: &str, prefix: bool) -> KeyRange {
+    if prefix { KeyRange::prefix(key.as_bytes()) } else { KeyRange::One(Key::from(key)) }
+}
+
+/// A single key must be named. No prefix at all means every key.
+fn key_range_named(key: &str, prefix: bool) -> Parsed<KeyRange> {
+    if key.is_empty() && !prefix {
+        return Err(Failure::from(fencepost_core::Reason::KeyEmpty));
+    }
+    Ok(key_range(key, prefix))
+}
+
+pub(crate) fn delete_range(request: &v1::DeleteRangeRequest) -> Parsed<Action> {
+    let range = key_range_named(&request.key, request.prefix)?;
+    Ok(Action::DeleteRange(DeleteRange { range, prev: request.prev_kv }))
+}
+
+pub(crate) fn range(request: &v1::RangeRequest) -> Parsed<RangeQuery> {
+    let range = key_range_named(&request.key, request.prefix)?;
+    let (limit, keys_only) = (u64::from(request.limit), request.keys_only);
+    Ok(RangeQuery { limit, keys_only, ..RangeQuery::from(range) })
+}
+
+pub(crate) fn watch(request: &v1::WatchRequest) -> Parsed<Watch> {
+    let range = key_range_named(&request.key, request.prefix)?;
+    let from = Revision(number("start_revision", request.start_revision)?);
+    Ok(Watch {
+        no_put: request.no_put,
+        no_delete: request.no_delete,
+        keys_only: !request.lock_events,
+        prev: request.prev_kv,
+        ..Watch::new(range, from)
+    })
+}
+
+/// The key with which a lease stands in the queue of a lock.
+pub(crate) fn contender_key(name: &LockName, lease: LeaseId) -> Key {
+    let mut key = name.to_vec();
+    key.extend_from_slice(format!("/{:x}", lease.0).as_bytes());
+    Key::from(&*key)
+}
+
+/// The lease that a key of a queue is named after, and the lock.
+pub(crate) fn queue_form(key: &[u8]) -> Option<(LockName, LeaseId)> {
+    let slash = key.iter().rposition(|&byte| byte == b'/')?;
+    let digits = std::str::from_utf8(&key[slash + 1..]).ok()?;
+    let lease = LeaseId(i64::from_str_radix(digits, 16).ok()?);
+    let name = LockName::from(&key[..slash]);
+    (*contender_key(&name, lease) == *key).then_some((name, lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_a_queue_has_one_spelling() {
+        let key = contender_key(&LockName::from("a/b"), LeaseId(0xabc));
+        assert_eq!(&*key, b"a/b/abc");
+        assert_eq!(queue_form(&key), Some((LockName::from("a/b"), LeaseId(0xabc))));
+        for other in ["a/0abc", "a/ABC", "a/+1", "a", "a/", "a/x"] {
+            assert_eq!(queue_form(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_mean_nothing_are_refused() {
+        let request = |change: fn(&mut v1::LockRequest)| {
+            let mut request =
+                v1::LockRequest { name: "a".into(), lease_id: 1, ..v1::LockRequest::default() };
+            change(&mut request);
+            lock(&request)
+        };
+        assert!(request(|_| {}).is_ok());
+        type Change = fn(&mut v1::LockRequest);
+        let wrong: [(Change, &str); 7] = [
+            (|one| one.lease_id = 0, "field_invalid"),
+            (|one| one.lease_id = -7, "field_invalid"),
+            (|one| one.timeout_ms = -2, "field_invalid"),
+            (|one| one.mode = 9, "field_invalid"),
+            (|one| one.permits = 1, "field_invalid"),
+            (|one| one.signed = true, "signing_unavailable"),
+            (
+                |one| {
+                    one.terms = Some(v1::LockTerms { budget_ms: -1, ..v1::LockTerms::default() });
+                },
+                "field_invalid",
+            ),
+        ];
+        for (change, code) in wrong {
+            assert_eq!(request(change).expect_err("it makes no sense").code, code);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Calls that wait for a lock.
+//!
+//! Owns: who on this member must be told when a contender is granted or ends. Guarantees: whatever
+//! order the reply and the events of an acquire come in, the call is told once, and of its own
+//! place in the queue, not of an earlier one of the same lease. Refuses: to decide anything. The
+//! queue is in the state; what is kept here dies with the process, and nobody misses it.
+//!
+//! The hazards, all of which a member that follows meets. The reply comes from the leader and the
+//! events from the log, so either may be first. The events may still tell of an earlier place of
+//! the same lease at the same lock, also after the reply. And a snapshot may take the place of the
+//! events altogether.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use fencepost_core::event::{Cause, Event, EventKind};
+use fencepost_core::{Key, LeaseId, Millis, Revision, Token};
+
+/// What became of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The lock is held.
+    Granted {
+        /// The fencing token.
+        token: Token,
+        /// How long the lease lived on when this was seen.
+        remaining: Millis,
+    },
+    /// The place in the queue is gone, for this cause.
+    Ended(Cause),
+    /// The place in the queue is gone, and what became of it was not seen.
+    Gone,
+}
+
+/// How a contender stands in the present state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It holds.
+    Holds {
+        /// The fencing token.
+        token: Token,
+        /// How long its lease still lives.
+        remaining: Millis,
+    },
+    /// It waits.
+    Waits,
+    /// It is not there.
+    Absent,
+}
+
+/// A wait that was registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    key: Key,
+    number: u64,
+}
+
+/// Who is to be told of which contenders. `P` is where a verdict is sent to.
+#[derive(Debug)]
+pub(crate) struct Registry<P> {
+    places: HashMap<Key, Vec<Entry<P>>>,
+    next: u64,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Entry<P> {
+    number: u64,
+    stage: Stage,
+    postbox: P,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The acquire was proposed and not answered. What was seen last of its key may concern it or
+    /// not: only the reply can tell.
+    Asked(Option<Seen>),
+    /// It waits since this revision.
+    Waits(Revision),
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    revision: Revision,
+    verdict: Verdict,
+}
+
+impl Seen {
+    /// Whether this concerns a contender that stood in the queue at `since`.
+    ///
+    /// A grant may need no change of a key, so it may come at the very revision of the reply. An
+    /// end always raises the revision: one at the revision of the reply made room for the new
+    /// place in the same step, and is that of an earlier one.
+    fn concerns(&self, since: Revision) -> bool {
+        match self.verdict {
+            Verdict::Granted { .. } => self.revision >= since,
+            Verdict::Ended(_) | Verdict::Gone => self.revision > since,
+        }
+    }
+}
+
+impl<P> Default for Registry<P> {
+    fn default() -> Registry<P> {
+        Registry { places: HashMap::new(), next: 0, len: 0 }
+    }
+}
+
+impl<P> Registry<P> {
+    /// Notes a call, *before* its acquire is proposed: the grant may be seen before the reply.
+    pub(crate) fn register(&mut self, key: Key, postbox: P) -> Ticket {
+        let number = self.next;
+        self.next += 1;
+        self.len += 1;
+        let entry = Entry { number, stage: Stage::Asked(None), postbox };
+        self.places.entry(key.clone()).or_default().push(entry);
+        Ticket { key, number }
+    }
+
+    /// The acquire waits, as of this revision. If its end was seen already, this is it, and the
+    /// call is forgotten.
+    pub(crate) fn queued(&mut self, ticket: &Ticket, since: Revision) -> Option<Verdict> {
+        let entries = self.places.get_mut(&ticket.key)?;
+        let entry = entries.iter_mut().find(|entry| entry.number == ticket.number)?;
+        match &entry.stage {
+            Stage::Asked(Some(seen)) if seen.concerns(since) => {
+                let verdict = seen.verdict.clone();
+                self.forget(ticket);
+                Some(verdict)
+            }
+            Stage::Asked(_) | Stage::Waits(_) => {
+                entry.stage = Stage::Waits(since);
+                None
+            }
+        }
+    }
+
+    /// Forgets a call.
+    pub(crate) fn forget(&mut self, ticket: &Ticket) {
+        let Some(entries) = self.places.get_mut(&ticket.key) else { return };
+        let before = entries.len();
+        entries.retain(|entry| entry.number != ticket.number);
+        self.len -= before - entries.len();
+        if entries.is_empty() {
+            self.places.remove(&ticket.key);
+        }
+    }
+
+    /// Whether anybody waits for this contender here.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.places.contains_key(key)
+    }
+
+    /// How many calls are registered.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Looks at an event. Those who are concerned are forgotten, and to be told. `remaining` is
+    /// asked only if somebody is.
+    pub(crate) fn observe(
+        &mut self,
+        event: &Event,
+        remaining: impl FnOnce(&Key, LeaseId) -> Millis,
+    ) -> Vec<(P, Verdict)> {
+        let key = event.key();
+        if !self.places.contains_key(key) {
+            return Vec::new();
+        }
+        let verdict = match &event.kind {
+            EventKind::Granted(holding) => {
+                let remaining = remaining(key, holding.lease);
+                Verdict::Granted { token: holding.token, remaining }
+            }
+            EventKind::Deleted { ended: Some(ended), .. } => Verdict::Ended(ended.cause),
+            EventKind::Lost(_) => Verdict::Ended(Cause::Deleted),
+            // A contender that is taken from its lease can never be granted.
+            EventKind::Put { kv, prev: Some(prev) } if kv.lease != prev.lease => {
+                Verdict::Ended(Cause::Deleted)
+            }
+            _ => return Vec::new(),
+        };
+        self.decide(key, &Seen { revision: event.revision, verdict })
+    }
+
+    /// The state was replaced by a snapshot, and is at this revision now.
+    pub(crate) fn installed(
+        &mut self,
+        revision: Revision,
+        mut look: impl FnMut(&Key) -> Standing,
+    ) -> Vec<(P, Verdict)> {
+        let keys: Vec<Key> = self.places.keys().cloned().collect();
+        let mut told = Vec::new();
+        for key in keys {
+            let verdict = match look(&key) {
+                Standing::Holds { token, remaining } => Verdict::Granted { token, remaining },
+                Standing::Waits => continue,
+                Standing::Absent => Verdict::Gone,
+            };
+            told.extend(self.decide(&key, &Seen { revision, verdict }));
+        }
+        told
+    }
+
+    fn decide(&mut self, key: &Key, seen: &Seen) -> Vec<(P, Verdict)> {
+        let Some(entries) = self.places.get_mut(key) else { return Vec::new() };
+        let mut told = Vec::new();
+        let mut rest = Vec::with_capacity(entries.len());
+        for mut entry in entries.drain(..) {
+            match &mut entry.stage {
+                Stage::Waits(since) if seen.concerns(*since) => {
+                    told.push((entry.postbox, seen.verdict.clone()));
+                    continue;
+                }
+                Stage::Waits(_) => {}
+                Stage::Asked(last) => *last = Some(seen.clone()),
+            }
+            rest.push(entry);
+        }
+        *entries = rest;
+        self.len -= told.len();
+        if self.places.get(key).is_some_and(Vec::is_empty) {
+            self.places.remove(key);
+        }
+        told
+    }
+}

@@ -1,0 +1,263 @@
+//! What the frames of a stream ask for.
+
+use fencepost_core::command::{Action, Caller, LeaseRef, Once};
+use fencepost_core::{ClientId, Epoch, LeaseId, LockName, Seq};
+use fencepost_node::io::{Class, ProposeError, RequestId};
+use fencepost_node::shell::{Freshness, Query};
+use fencepost_proto::v1;
+use fencepost_proto::v1::session_request::Request;
+use fencepost_proto::v1::session_response::Response;
+
+use super::{Kind, Open, OpenAcquire, Session, State, VERSION, number};
+use crate::calls::encoded;
+use crate::error::{Failure, Wrong};
+use crate::house::{Postbox, command, freshness};
+use crate::{limits, parse, reads};
+
+/// What one turn wants of the node.
+#[derive(Default)]
+pub(super) struct Batch {
+    ordinary: Vec<(RequestId, Vec<u8>)>,
+    renewals: Vec<(RequestId, Vec<u8>)>,
+    queries: Vec<(RequestId, Freshness, Query)>,
+}
+
+/// Whether the stream goes on.
+pub(super) enum Next {
+    GoOn,
+    End,
+}
+
+impl Session {
+    /// Takes one frame. What it wants of the node is added to the batch.
+    pub(super) fn take(&self, frame: v1::SessionRequest, batch: &mut Batch) -> Next {
+        let request_id = frame.request_id;
+        let mut state = self.state();
+        let (kind, client) = (frame.request, state.client.clone());
+        let result = match (kind, client) {
+            (Some(Request::Hello(hello)), None) => {
+                let result = self.greet(&mut state, &hello);
+                drop(state);
+                let next = if result.is_ok() { Next::GoOn } else { Next::End };
+                self.say(request_id, result);
+                return next;
+            }
+            (_, None) => {
+                drop(state);
+                self.say(request_id, Err(Wrong::HelloExpected.into()));
+                return Next::End;
+            }
+            (Some(Request::Hello(_)), Some(_)) => Err(Wrong::HelloRepeated.into()),
+            (None, Some(_)) => Err(Wrong::Empty.into()),
+            (Some(Request::Ping(_)), Some(_)) => {
+                drop(state);
+                let pong = Response::Pong(v1::Ping {});
+                self.say(request_id, Ok((self.house.head.now(), pong)));
+                return Next::GoOn;
+            }
+            (Some(Request::Watch(watch)), Some(_)) => {
+                let result = self.admit(&state, request_id);
+                result.and_then(|()| self.watch(&mut state, request_id, &watch, batch))
+            }
+            (Some(request), Some(client)) => {
+                let result = self.admit(&state, request_id);
+                result.and_then(|()| {
+                    self.ask(&mut state, request_id, request, &client, frame.once.as_ref(), batch)
+                })
+            }
+        };
+        drop(state);
+        if let Err(failure) = result {
+            self.house.metrics.request("session", failure.code);
+            self.say(request_id, Err(failure));
+        }
+        Next::GoOn
+    }
+
+    /// Whether a request may be opened under this name.
+    fn admit(&self, state: &State, request_id: u64) -> Result<(), Failure> {
+        if request_id == 0 {
+            return Err(Wrong::Invalid("request_id", "must not be 0").into());
+        }
+        if state.in_use.contains(&request_id) {
+            return Err(Wrong::RequestIdInUse(request_id).into());
+        }
+        if state.open.len() >= limits::REQUESTS_MAX {
+            return Err(Wrong::TooMuchOpen("requests", limits::REQUESTS_MAX).into());
+        }
+        Ok(())
+    }
+
+    fn greet(&self, state: &mut State, hello: &v1::SessionHello) -> super::Answered {
+        if hello.client_id.is_empty() {
+            return Err(fencepost_core::Reason::ClientEmpty.into());
+        }
+        let len_max = fencepost_core::limits::TEXT_LEN_MAX;
+        if hello.client_id.len() > len_max as usize {
+            let len = hello.client_id.len() as u64;
+            return Err(fencepost_core::Reason::TextTooLong(len, len_max).into());
+        }
+        if !(hello.version_min..=hello.version_max).contains(&VERSION) {
+            return Err(Wrong::VersionUnsupported.into());
+        }
+        state.client = Some(ClientId::from(&*hello.client_id));
+        let requests_max = u32::try_from(limits::REQUESTS_MAX).unwrap_or(u32::MAX);
+        let welcome = v1::SessionWelcome { version: VERSION, requests_max };
+        Ok((self.house.head.now(), Response::Welcome(welcome)))
+    }
+
+    fn ask(
+        &self,
+        state: &mut State,
+        request_id: u64,
+        request: Request,
+        client: &ClientId,
+        once: Option<&v1::Once>,
+        batch: &mut Batch,
+    ) -> Result<(), Failure> {
+        let (kind, action, by) = match request {
+            Request::Acquire(acquire) => {
+                return self.acquire(state, request_id, &acquire, once, batch);
+            }
+            Request::GetLock(get) => {
+                let query = reads::get_lock(&get);
+                self.read(state, request_id, Kind::GetLock, get.stale, query, batch);
+                return Ok(());
+            }
+            Request::Range(range) => {
+                let query = reads::range(&range)?;
+                self.read(state, request_id, Kind::Range, range.stale, query, batch);
+                return Ok(());
+            }
+            Request::LeaseGrant(grant) => {
+                let grant = parse::lease_grant(&grant, client, self.address.clone())?;
+                let kind = Kind::LeaseGrant { revoke: grant.revoke_on_disconnect.is_some() };
+                (kind, Action::LeaseGrant(grant), Some(Caller::Client(client.clone())))
+            }
+            Request::Renew(many) => {
+                let action = parse::renewals(&many.renewals)?;
+                for one in &many.renewals {
+                    let lease = LeaseRef { id: LeaseId(one.id), epoch: Epoch(one.epoch) };
+                    self.name_lease(state, lease, None);
+                }
+                (Kind::Renew, action, None)
+            }
+            Request::LeaseRevoke(revoke) => {
+                let kind = Kind::LeaseRevoke(LeaseId(revoke.id));
+                (kind, parse::lease_revoke(&revoke)?, Some(Caller::Client(client.clone())))
+            }
+            Request::Cancel(cancel) => {
+                let by = Caller::Lease(LeaseId(cancel.lease_id));
+                (Kind::Cancel, parse::cancel(&cancel)?, Some(by))
+            }
+            Request::Release(release) => {
+                let by = Caller::Lease(LeaseId(release.lease_id));
+                (Kind::Release, parse::release(&release)?, Some(by))
+            }
+            Request::Put(put) => (Kind::Put, parse::put(&put)?, None),
+            Request::DeleteRange(delete) => {
+                (Kind::DeleteRange, parse::delete_range(&delete)?, None)
+            }
+            Request::Hello(_) | Request::Watch(_) | Request::Ping(_) => {
+                return Err(Wrong::Unexpected.into());
+            }
+        };
+        let request = self.line.draw();
+        let bytes = encoded(&command(action, by.and_then(|by| counted(once, by))));
+        match kind {
+            Kind::Renew => batch.renewals.push((request, bytes)),
+            _ => batch.ordinary.push((request, bytes)),
+        }
+        state.opened(request, request_id, kind);
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        state: &mut State,
+        request_id: u64,
+        kind: Kind,
+        is_stale: bool,
+        query: Query,
+        batch: &mut Batch,
+    ) {
+        let request = self.line.draw();
+        state.opened(request, request_id, kind);
+        batch.queries.push((request, freshness(is_stale), query));
+    }
+
+    fn acquire(
+        &self,
+        state: &mut State,
+        request_id: u64,
+        acquire: &v1::SessionAcquire,
+        once: Option<&v1::Once>,
+        batch: &mut Batch,
+    ) -> Result<(), Failure> {
+        let (action, first, lease) = parse::acquire(acquire)?;
+        let names = acquire.locks.iter().map(|lock| LockName::from(&*lock.name)).collect();
+        let epoch = Epoch(acquire.lease_epoch);
+        self.name_lease(state, LeaseRef { id: lease, epoch }, None);
+        let once = counted(once, Caller::Lease(lease));
+        let can_repeat = once.is_some();
+        let bytes = encoded(&command(action, once));
+        let request = self.line.draw();
+        // Before it is proposed: the grant may be seen before the reply.
+        let postbox = Postbox::Stream(std::sync::Arc::clone(&self.outbox), request);
+        let ticket = self.house.pending().register(parse::contender_key(&first, lease), postbox);
+        let repeat = can_repeat.then(|| bytes.clone());
+        let acquire = OpenAcquire { ticket, names, lease, command: repeat };
+        state.opened(request, request_id, Kind::Acquire(Box::new(acquire)));
+        batch.ordinary.push((request, bytes));
+        Ok(())
+    }
+
+    /// Hands a batch to the node, with one wake-up for all of a class.
+    pub(super) fn send(&self, batch: Batch) {
+        self.propose(Class::Renewal, batch.renewals);
+        self.propose(Class::Ordinary, batch.ordinary);
+        for (request, freshness, query) in batch.queries {
+            if let Err(why) = self.line.read(request, freshness, query) {
+                self.refuse(request, &why);
+            }
+        }
+    }
+
+    fn propose(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
+        if commands.is_empty() {
+            return;
+        }
+        let all: Vec<RequestId> = commands.iter().map(|(request, _)| *request).collect();
+        let (refused, why) = match self.line.propose_all(class, commands) {
+            Ok(refused) => (refused, ProposeError::Overloaded),
+            Err(why) => (all, why),
+        };
+        for request in refused {
+            self.refuse(request, &why);
+        }
+    }
+
+    /// A request that the node did not take is answered as if it had refused it.
+    pub(super) fn refuse(&self, request: RequestId, why: &ProposeError) {
+        let delivery = fencepost_node::shell::Delivery::Answer(Err(why.clone()));
+        self.outbox.push(crate::outbox::Item::Delivery(request, delivery));
+    }
+}
+
+/// How a repeat is recognised, if the client wants that.
+fn counted(once: Option<&v1::Once>, by: Caller) -> Option<Once> {
+    once.map(|once| Once { by, seq: Seq(once.seq), ack_upto: Seq(once.ack_upto) })
+}
+
+impl Batch {
+    pub(super) fn query(&mut self, request: RequestId, query: Query) {
+        self.queries.push((request, Freshness::Stale, query));
+    }
+}
+
+impl State {
+    pub(super) fn opened(&mut self, request: RequestId, request_id: u64, kind: Kind) {
+        self.in_use.insert(request_id);
+        self.open.insert(number(request), Open { request_id, kind });
+    }
+}

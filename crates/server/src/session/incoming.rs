@@ -1,0 +1,88 @@
+//! Takes the frames of a stream as they come.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use fencepost_proto::v1;
+use tokio::sync::oneshot;
+use tokio_stream::Stream;
+use tonic::Status;
+
+use super::Session;
+use super::ask::{Batch, Next};
+use crate::error::{Failure, Wrong};
+use crate::limits;
+
+/// What came in one turn.
+struct Frames {
+    frames: Vec<v1::SessionRequest>,
+    /// Nothing more will come.
+    is_end: bool,
+}
+
+/// Serves a stream until its client sends nothing more, the server ends, or the answers have
+/// nowhere to go.
+pub(crate) async fn listen<S>(session: Arc<Session>, mut frames: S, mut gone: oneshot::Receiver<()>)
+where
+    S: Stream<Item = Result<v1::SessionRequest, Status>> + Unpin,
+{
+    let house = Arc::clone(&session.house);
+    let closed = house.closed();
+    tokio::pin!(closed);
+    loop {
+        let taken = tokio::select! {
+            taken = take(&mut frames) => taken,
+            () = &mut closed => {
+                session.outbox.finish(Some(Failure::from(Wrong::ShuttingDown).into()));
+                return;
+            }
+            _ = &mut gone => return,
+        };
+        let mut batch = Batch::default();
+        let mut is_end = taken.is_end;
+        for frame in taken.frames {
+            if let Next::End = session.take(frame, &mut batch) {
+                is_end = true;
+                break;
+            }
+        }
+        session.send(batch);
+        if is_end {
+            session.hang_up();
+            return;
+        }
+    }
+}
+
+/// All frames that are ready, and at least one.
+async fn take<S>(frames: &mut S) -> Frames
+where
+    S: Stream<Item = Result<v1::SessionRequest, Status>> + Unpin,
+{
+    let mut taken = Frames { frames: Vec::new(), is_end: false };
+    poll_fn(|cx| {
+        while taken.frames.len() < limits::FRAMES_PER_TURN_MAX && !taken.is_end {
+            match Pin::new(&mut *frames).poll_next(cx) {
+                Poll::Ready(Some(Ok(frame))) => taken.frames.push(frame),
+                // A stream that breaks has no more to say, and nobody to hear an answer.
+                Poll::Ready(Some(Err(_)) | None) => taken.is_end = true,
+                Poll::Pending if taken.frames.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+    taken
+}
+
+impl Session {
+    /// The client sends nothing more. The stream ends when all it asked for is answered.
+    fn hang_up(&self) {
+        let mut state = self.state();
+        state.is_done = true;
+        self.end_if_done(&state);
+    }
+}

@@ -1,0 +1,207 @@
+//! Hands what happens to everyone who wants to know.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use fencepost_core::event::{Cause, EventKind, Holding};
+use fencepost_core::range::KeyRange;
+use fencepost_core::{Event, Key, LeaseId, LogTime, Revision};
+use fencepost_proto::v1;
+
+use super::queue::{Live, Said};
+use super::{Cursor, Queue};
+use crate::limits;
+use crate::outbox::{Item, Outbox, WatchEvents};
+use crate::{parse, show};
+
+/// Everyone who wants to know.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    watches: HashMap<u64, Live>,
+    /// The watches of single keys, which are most.
+    by_key: HashMap<Key, Vec<u64>>,
+    /// The others.
+    by_range: Vec<u64>,
+    /// Who wants to hear when a lease loses a lock.
+    named: HashMap<LeaseId, Vec<Arc<Outbox>>>,
+    /// How far the watches are.
+    revision: Revision,
+}
+
+/// What one round has for one watch.
+#[derive(Default)]
+struct Round {
+    events: BTreeMap<u64, Vec<Arc<Event>>>,
+    cut: BTreeMap<u64, Revision>,
+}
+
+impl Hub {
+    /// Runs until whoever made it is gone.
+    pub(crate) async fn run(mut self, queue: Arc<Queue>) {
+        loop {
+            for said in queue.take().await {
+                self.hear(said);
+            }
+        }
+    }
+
+    /// Hears one thing.
+    pub(crate) fn hear(&mut self, said: Said) {
+        match said {
+            Said::Events(events, revision, now) => self.happened(&events, revision, now),
+            Said::Begin(live) => self.begin(*live),
+            Said::End(number) => drop(self.end(number)),
+            Said::Gap => self.go_back(),
+            Said::Named(lease, outbox) => self.named.entry(lease).or_default().push(outbox),
+            Said::Unnamed(lease, outbox) => self.unname(lease, &outbox),
+            Said::Progress => self.tell_progress(),
+        }
+    }
+
+    fn begin(&mut self, live: Live) {
+        // Its stream may have ended while it was on its way here.
+        if live.outbox.is_finished() {
+            return;
+        }
+        match &live.watch.range {
+            KeyRange::One(key) => self.by_key.entry(key.clone()).or_default().push(live.number),
+            _ => self.by_range.push(live.number),
+        }
+        self.watches.insert(live.number, live);
+    }
+
+    fn end(&mut self, number: u64) -> Option<Live> {
+        let live = self.watches.remove(&number)?;
+        match &live.watch.range {
+            KeyRange::One(key) => {
+                if let Some(numbers) = self.by_key.get_mut(key) {
+                    numbers.retain(|&one| one != number);
+                    if numbers.is_empty() {
+                        self.by_key.remove(key);
+                    }
+                }
+            }
+            _ => self.by_range.retain(|&one| one != number),
+        }
+        Some(live)
+    }
+
+    fn unname(&mut self, lease: LeaseId, outbox: &Arc<Outbox>) {
+        let Some(outboxes) = self.named.get_mut(&lease) else { return };
+        outboxes.retain(|one| !Arc::ptr_eq(one, outbox));
+        if outboxes.is_empty() {
+            self.named.remove(&lease);
+        }
+    }
+
+    /// Every watch must find what it has missed in the history.
+    fn go_back(&mut self) {
+        self.by_key.clear();
+        self.by_range.clear();
+        for (number, live) in self.watches.drain() {
+            live.outbox.push(Item::WatchBehind(number, live.cursor));
+        }
+    }
+
+    fn tell_progress(&mut self) {
+        for live in self.watches.values().filter(|live| live.progress) {
+            let revision = self.revision.max(live.cursor.revision);
+            live.outbox.push(Item::Progress(live.number, revision));
+        }
+    }
+
+    fn happened(&mut self, events: &[Arc<Event>], revision: Revision, now: LogTime) {
+        let mut round = Round::default();
+        for event in events {
+            self.tell_holders(event, now);
+            let exact = self.by_key.get(event.key()).into_iter().flatten();
+            for &number in exact.chain(&self.by_range) {
+                if let Some(live) = self.watches.get_mut(&number) {
+                    round.offer(live, event);
+                }
+            }
+        }
+        self.revision = self.revision.max(revision);
+        for (number, events) in round.events {
+            let Some(live) = self.watches.get(&number) else { continue };
+            let buffered = Arc::clone(&live.buffered);
+            let events = WatchEvents { watch: number, events, now, buffered };
+            live.outbox.push(Item::Events(events));
+        }
+        for (number, resume) in round.cut {
+            if let Some(live) = self.end(number) {
+                live.outbox.push(Item::WatchCut(number, resume));
+            }
+        }
+    }
+
+    /// Tells those who use a lease that it has lost a lock without having let go of it.
+    fn tell_holders(&self, event: &Event, now: LogTime) {
+        if self.named.is_empty() {
+            return;
+        }
+        let Some((lease, lost)) = hold_lost(event, now) else { return };
+        for outbox in self.named.get(&lease).into_iter().flatten() {
+            let response = v1::session_response::Response::HoldLost(lost.clone());
+            let response =
+                v1::SessionResponse { response: Some(response), ..v1::SessionResponse::default() };
+            outbox.push(Item::Response(Box::new(response)));
+        }
+    }
+}
+
+impl Round {
+    fn offer(&mut self, live: &mut Live, event: &Arc<Event>) {
+        if self.cut.contains_key(&live.number) || !live.cursor.is_before(event) {
+            return;
+        }
+        if live.watch.wants(event) {
+            let shown = live.watch.show(event);
+            let (events, bytes) = live.buffered.add(&shown);
+            // One event alone may be larger than the bound.
+            let too_many = events > limits::WATCH_EVENTS_MAX;
+            if too_many || (bytes > limits::WATCH_BYTES_MAX && events > 1) {
+                self.cut.insert(live.number, event.revision);
+                return;
+            }
+            self.events.entry(live.number).or_default().push(shown);
+        }
+        live.cursor = Cursor::after(event);
+    }
+}
+
+/// The lease that has lost a lock by this event, or is about to, and what it is told.
+fn hold_lost(event: &Event, now: LogTime) -> Option<(LeaseId, v1::HoldLost)> {
+    let lost = |holding: &Holding, cause: &str| {
+        let (name, _) = parse::queue_form(&holding.key)?;
+        Some(v1::HoldLost {
+            name: show::text(&name),
+            lease_id: holding.lease.0,
+            fencing_token: show::signed(holding.token.0),
+            cause: cause.to_owned(),
+            ..v1::HoldLost::default()
+        })
+    };
+    match &event.kind {
+        EventKind::Lost(holding) => Some((holding.lease, lost(holding, "deleted")?)),
+        EventKind::ForceAsked { holding, until, reason } => {
+            let asked = v1::HoldLost {
+                until_ms: show::millis(until.since(now)),
+                reason: reason.as_str().to_owned(),
+                ..lost(holding, "forced")?
+            };
+            Some((holding.lease, asked))
+        }
+        EventKind::Deleted { prev, ended: Some(ended) } if ended.held => {
+            // These are the client's own doing.
+            if matches!(ended.cause, Cause::Released | Cause::Cancelled) {
+                return None;
+            }
+            let (_, lease) = parse::queue_form(&prev.key)?;
+            let (key, token) = (prev.key.clone(), prev.create_revision.into());
+            let holding = Holding { key, token, lease, ..Holding::default() };
+            Some((lease, lost(&holding, show::cause(ended.cause))?))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! The way from the node's loop to the fan-out.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fencepost_core::history::Watch;
+use fencepost_core::{Event, LeaseId, LogTime, Revision};
+use tokio::sync::Notify;
+
+use super::{Buffered, Cursor};
+use crate::limits;
+use crate::outbox::Outbox;
+
+/// A watch that has reached the present.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    /// A number of its own, unique in this process.
+    pub(crate) number: u64,
+    pub(crate) watch: Watch,
+    /// What it has seen.
+    pub(crate) cursor: Cursor,
+    /// Whether it wants to hear how far it is.
+    pub(crate) progress: bool,
+    pub(crate) buffered: Arc<Buffered>,
+    pub(crate) outbox: Arc<Outbox>,
+}
+
+/// What the fan-out is told, in order.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// This happened. The state is at this revision and log time, or was when the last of it did.
+    Events(Vec<Arc<Event>>, Revision, LogTime),
+    /// A watch begins.
+    Begin(Box<Live>),
+    /// A watch ends.
+    End(u64),
+    /// Events were left out: a snapshot took their place, or there were too many.
+    Gap,
+    /// Whoever reads this outbox wants to hear when the lease loses a lock.
+    Named(LeaseId, Arc<Outbox>),
+    /// It does not any more.
+    Unnamed(LeaseId, Arc<Outbox>),
+    /// Tell those who want it how far they are.
+    Progress,
+}
+
+/// The way from the node's loop to the fan-out. Whoever puts something in never waits.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    some: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    said: VecDeque<Said>,
+    /// How many events wait.
+    events: usize,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held, so it is never left half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn say(&self, said: Said) {
+        let mut state = self.state();
+        if let Said::Events(events, ..) = &said {
+            state.events += events.len();
+        }
+        state.said.push_back(said);
+        if state.events > limits::FAN_OUT_MAX {
+            // The history has them too, and is bounded.
+            state.said.retain(|one| !matches!(one, Said::Events(..)));
+            state.said.push_back(Said::Gap);
+            state.events = 0;
+        }
+        drop(state);
+        self.some.notify_one();
+    }
+
+    /// Takes everything; waits until there is something.
+    pub(crate) async fn take(&self) -> VecDeque<Said> {
+        loop {
+            let said = self.take_now();
+            if !said.is_empty() {
+                return said;
+            }
+            self.some.notified().await;
+        }
+    }
+
+    pub(crate) fn take_now(&self) -> VecDeque<Said> {
+        let mut state = self.state();
+        state.events = 0;
+        std::mem::take(&mut state.said)
+    }
+}

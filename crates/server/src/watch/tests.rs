@@ -1,0 +1,338 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use fencepost_core::command::{Action, Command, Compact, DeleteRange, Entry, Put};
+use fencepost_core::history::Watch;
+use fencepost_core::range::KeyRange;
+use fencepost_core::{Key, LogTime, State, Value};
+
+use super::*;
+use crate::limits;
+use crate::outbox::{Item, Outbox};
+
+/// A state whose events are told to a hub, with as much delay as a test wants.
+struct World {
+    state: State,
+    hub: Hub,
+    queue: Queue,
+    at: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let (state, hub, queue) = (State::new(), Hub::default(), Queue::default());
+        World { state, hub, queue, at: 0 }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.at += 1;
+        let commands = vec![Command::from(action)];
+        let effects = self.state.apply(Entry { at: LogTime(self.at), commands });
+        let (revision, now) = (self.state.revision(), self.state.now());
+        self.queue.say(Said::Events(effects.events, revision, now));
+    }
+
+    fn put(&mut self, key: &str, value: &str) {
+        let (key, value) = (Key::from(key), Value::from(value));
+        self.act(Action::Put(Put { key, value, ..Put::default() }));
+    }
+
+    fn fan_out(&mut self) {
+        for said in self.queue.take_now() {
+            self.hub.hear(said);
+        }
+    }
+}
+
+/// A reader of one watch, as a stream is.
+struct Reader {
+    watch: Watch,
+    outbox: Arc<Outbox>,
+    buffered: Arc<Buffered>,
+    cursor: Option<Cursor>,
+    seen: Vec<(u64, u32, String)>,
+    cut: Option<Revision>,
+    compacted: Option<Revision>,
+    is_present: bool,
+}
+
+impl Reader {
+    fn new(watch: Watch) -> Reader {
+        Reader {
+            watch,
+            outbox: Arc::default(),
+            buffered: Arc::default(),
+            cursor: None,
+            seen: Vec::new(),
+            cut: None,
+            compacted: None,
+            is_present: false,
+        }
+    }
+
+    fn all(from: u64) -> Reader {
+        Reader::new(Watch::new(KeyRange::prefix(b""), Revision(from)))
+    }
+
+    /// One look at the history, as the loop makes it.
+    fn look(&mut self, world: &World) {
+        let found = look(&world.state, &self.watch, self.cursor);
+        self.compacted = found.compacted;
+        self.cursor = Some(found.cursor);
+        self.is_present = found.is_present && found.compacted.is_none();
+        self.note(&found.events);
+        if self.is_present {
+            world.queue.say(Said::Begin(Box::new(Live {
+                number: 1,
+                watch: self.watch.clone(),
+                cursor: found.cursor,
+                progress: true,
+                buffered: Arc::clone(&self.buffered),
+                outbox: Arc::clone(&self.outbox),
+            })));
+        }
+    }
+
+    fn catch_up(&mut self, world: &World) {
+        self.is_present = false;
+        while !self.is_present && self.compacted.is_none() {
+            self.look(world);
+        }
+    }
+
+    fn note(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            let key = String::from_utf8_lossy(event.key()).into_owned();
+            self.seen.push((event.revision.0, event.sub, key));
+        }
+    }
+
+    /// Reads what is there. Says whether the watch must look at the history again.
+    fn read(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut behind = false;
+        while let Poll::Ready(Some(Ok(item))) = self.outbox.poll_pop(&mut cx) {
+            match item {
+                Item::Events(events) => {
+                    self.note(&events.events);
+                    events.events.iter().for_each(|event| events.buffered.remove(event));
+                }
+                Item::WatchCut(_, resume) => self.cut = Some(resume),
+                Item::WatchBehind(_, cursor) => {
+                    self.cursor = Some(cursor);
+                    behind = true;
+                }
+                other => panic!("{other:?} was not expected"),
+            }
+        }
+        behind
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.seen.iter().map(|(.., key)| &**key).collect()
+    }
+}
+
+#[test]
+fn nothing_is_missed_and_nothing_comes_twice_wherever_the_watch_begins() {
+    for before in 0..6 {
+        for said_late in [false, true] {
+            let mut world = World::new();
+            for number in 0..before {
+                world.put(&format!("k{number}"), "");
+            }
+            if !said_late {
+                world.fan_out();
+            }
+            let mut reader = Reader::all(1);
+            // The state is ahead of what the fan-out has heard, as it is within a turn.
+            reader.catch_up(&world);
+            for number in before..6 {
+                world.put(&format!("k{number}"), "");
+            }
+            world.fan_out();
+            assert!(!reader.read());
+            assert_eq!(reader.keys(), ["k0", "k1", "k2", "k3", "k4", "k5"], "{before} {said_late}");
+        }
+    }
+}
+
+#[test]
+fn a_watch_from_now_on_tells_nothing_of_before() {
+    let mut world = World::new();
+    world.put("a", "");
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    world.put("b", "");
+    world.fan_out();
+    reader.read();
+    assert_eq!(reader.keys(), ["b"]);
+}
+
+#[test]
+fn a_watch_from_the_future_waits_for_it() {
+    let mut world = World::new();
+    let mut reader = Reader::all(4);
+    reader.catch_up(&world);
+    for key in ["a", "b", "c"] {
+        world.put(key, "");
+    }
+    world.fan_out();
+    reader.read();
+    assert_eq!(reader.keys(), ["c"]);
+}
+
+#[test]
+fn a_long_history_is_gone_through_in_bounded_looks() {
+    let mut world = World::new();
+    let count = 3 * limits::HISTORY_SCAN_MAX + 7;
+    for number in 0..count {
+        world.put(&format!("k{}", number % 10), "");
+    }
+    let mut reader = Reader::new(Watch::new(KeyRange::One(Key::from("k3")), Revision(1)));
+    reader.look(&world);
+    assert!(!reader.is_present);
+    assert_eq!(reader.seen.len(), limits::HISTORY_SCAN_MAX / 10);
+    // What happens meanwhile is found by the next look.
+    world.put("k3", "");
+    reader.catch_up(&world);
+    world.fan_out();
+    reader.read();
+    let all: BTreeSet<_> = reader.seen.iter().collect();
+    assert_eq!(all.len(), reader.seen.len());
+    assert_eq!(reader.seen.len(), count / 10 + 1 + 1);
+}
+
+#[test]
+fn a_history_that_is_gone_is_reported() {
+    let mut world = World::new();
+    for key in ["a", "b", "c"] {
+        world.put(key, "");
+    }
+    world.act(Action::Compact(Compact { revision: Revision(3) }));
+    let mut reader = Reader::all(2);
+    reader.catch_up(&world);
+    assert_eq!(reader.compacted, Some(Revision(3)));
+    let mut reader = Reader::all(3);
+    reader.catch_up(&world);
+    assert_eq!(reader.keys(), ["b", "c"]);
+}
+
+#[test]
+fn a_reader_that_is_too_slow_is_cut_off_and_told_where_to_go_on() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    for number in 0..limits::WATCH_EVENTS_MAX + 5 {
+        world.put(&format!("k{number}"), "");
+        world.fan_out();
+    }
+    assert!(!reader.read());
+    assert_eq!(reader.seen.len(), limits::WATCH_EVENTS_MAX);
+    let last = reader.seen.last().expect("there are some").0;
+    assert_eq!(reader.cut, Some(Revision(last + 1)));
+    // It is gone from the fan-out: nothing more is kept for it.
+    world.put("more", "");
+    world.fan_out();
+    reader.read();
+    assert_eq!(reader.seen.len(), limits::WATCH_EVENTS_MAX);
+}
+
+#[test]
+fn a_reader_that_is_too_slow_for_large_events_is_cut_off_by_their_bytes() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    let large = "x".repeat(100 << 10);
+    for _ in 0..20 {
+        world.put("k", &large);
+        world.fan_out();
+    }
+    reader.read();
+    assert!(reader.cut.is_some());
+    assert!(reader.seen.len() * (100 << 10) <= limits::WATCH_BYTES_MAX, "{}", reader.seen.len());
+}
+
+#[test]
+fn after_a_gap_every_watch_goes_on_from_the_history() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    world.put("a", "");
+    world.fan_out();
+    world.put("b", "");
+    world.queue.take_now();
+    // A snapshot took the place of the event of `b`.
+    world.queue.say(Said::Gap);
+    world.put("c", "");
+    world.fan_out();
+    assert!(reader.read());
+    reader.catch_up(&world);
+    world.put("d", "");
+    world.fan_out();
+    assert!(!reader.read());
+    assert_eq!(reader.keys(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn after_a_gap_that_history_does_not_cover_it_is_reported() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    for key in ["a", "b", "c"] {
+        world.put(key, "");
+    }
+    world.queue.take_now();
+    world.act(Action::Compact(Compact { revision: Revision(4) }));
+    world.queue.say(Said::Gap);
+    world.fan_out();
+    // The watch was registered with what was thrown away, so it is asked where it stands.
+    reader.is_present = false;
+    reader.look(&world);
+    assert_eq!(reader.compacted, Some(Revision(4)));
+}
+
+#[test]
+fn a_flood_makes_a_gap_and_not_a_heap() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    world.fan_out();
+    for number in 0..=limits::FAN_OUT_MAX {
+        world.put(&format!("k{}", number % 7), "");
+    }
+    let said = world.queue.take_now();
+    assert!(said.len() < 3, "{}", said.len());
+    said.into_iter().for_each(|one| world.hub.hear(one));
+    assert!(reader.read());
+}
+
+#[test]
+fn what_a_watch_leaves_out_it_does_not_hear() {
+    let mut world = World::new();
+    let watch = Watch::new(KeyRange::prefix(b"a"), Revision::NONE);
+    let mut puts = Reader::new(Watch { no_delete: true, ..watch.clone() });
+    puts.catch_up(&world);
+    world.put("a1", "");
+    world.put("b", "");
+    let range = KeyRange::prefix(b"");
+    world.act(Action::DeleteRange(DeleteRange { range, prev: false }));
+    world.fan_out();
+    puts.read();
+    assert_eq!(puts.keys(), ["a1"]);
+}
+
+#[test]
+fn progress_is_told_to_those_who_want_it() {
+    let mut world = World::new();
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    world.put("a", "");
+    world.queue.say(Said::Progress);
+    world.fan_out();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(reader.outbox.poll_pop(&mut cx), Poll::Ready(Some(Ok(Item::Events(_))))));
+    let told = reader.outbox.poll_pop(&mut cx);
+    assert!(matches!(told, Poll::Ready(Some(Ok(Item::Progress(1, Revision(2)))))), "{told:?}");
+}

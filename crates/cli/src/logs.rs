@@ -1,5 +1,7 @@
 //! What the process says while it runs: on standard error, for people or for machines.
 
+use std::io::{self, IsTerminal as _};
+
 use anyhow::Context as _;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -23,7 +25,10 @@ pub(crate) fn begin(level: &str, format: Format) -> anyhow::Result<()> {
              correct --log-level or FENCEPOST_LOG_LEVEL"
         )
     })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     match format {
         Format::Text => lines.with_target(false).init(),
         Format::Json => lines.json().init(),

@@ -121,8 +121,8 @@ impl Checks {
             Seen::Applied { member, index, term, kind, data } => {
                 self.applied(at, member, index, (term, kind, data))
             }
-            Seen::Stands { member, index, state, .. } => {
-                self.hashes.stands(&self.oracle, member, index, state)
+            Seen::Stands { member, index, state, membership } => {
+                self.hashes.stands(&self.oracle, member, index, state, membership)
             }
             Seen::Installed { member, .. } | Seen::Started { member, .. } => {
                 self.hashes.replaced(member);

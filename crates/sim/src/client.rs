@@ -33,6 +33,7 @@ pub struct CallNumber(pub u64);
 
 /// What a client asks a member for.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all requests are commands")]
 pub enum Request {
     /// A command for the log.
     Command(Class, Command),

@@ -1,7 +1,7 @@
 //! Chance, from one seed.
 
-use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
 
 /// A stream of chance. Streams that were split off do not disturb each other: a change in the
 /// workload leaves the faults of a seed as they were.

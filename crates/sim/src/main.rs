@@ -10,6 +10,7 @@ use fencepost_sim::bug::Bug;
 use fencepost_sim::mutants::{Hunt, hunt_all};
 use fencepost_sim::options::Options;
 use fencepost_sim::run::{Campaign, Tally, hours_and_minutes, run_seed};
+use fencepost_sim::seen::Violation;
 use fencepost_sim::stopwatch::{Stopwatch, fresh_seed};
 
 /// One seed in so many is run twice.
@@ -36,7 +37,10 @@ fn one(seed: u64, options: &Options) -> anyhow::Result<bool> {
     let outcome = run_seed(seed, bug, options.trace);
     let mut tally = Tally { seeds: 1, faults: outcome.faults, ..Tally::default() };
     tally.virtual_micros = outcome.virtual_micros;
-    tally.violations.extend(outcome.violation.map(|violation| (seed, violation)));
+    if let Some(violation) = outcome.violation {
+        show(seed, &violation, options)?;
+        tally.violations.push((seed, violation));
+    }
     close(&tally, options, watch.elapsed())
 }
 
@@ -58,17 +62,24 @@ fn many(options: &Options) -> anyhow::Result<bool> {
     say(&format!("seeds from {from} on, {length}, 1 in {twice_every} twice, {threads} threads"))?;
     let watch = Stopwatch::start();
     let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
-    let tally = campaign.run(|| limit.is_some_and(|limit| watch.elapsed() >= limit));
+    let is_over = || limit.is_some_and(|limit| watch.elapsed() >= limit);
+    // A reader that went away is no reason to stop.
+    let told = |seed, violation: &Violation| drop(show(seed, violation, options));
+    let tally = campaign.run(is_over, told);
     close(&tally, options, watch.elapsed())
 }
 
-/// Says what was found, and the closing line.
+/// Says what must not have happened, and how to see it again.
+fn show(seed: u64, violation: &Violation, options: &Options) -> io::Result<()> {
+    let Violation { invariant, what } = violation;
+    let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
+    say(&format!(
+        "violation of {invariant}: {what}\nreplay: cargo xtask sim --seed {seed} --trace{bug}"
+    ))
+}
+
+/// Says the closing line.
 fn close(tally: &Tally, options: &Options, took: Duration) -> anyhow::Result<bool> {
-    for (seed, violation) in &tally.violations {
-        say(&format!("violation of {}: {}", violation.invariant, violation.what))?;
-        let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
-        say(&format!("replay: cargo xtask sim --seed {seed} --trace{bug}"))?;
-    }
     if options.kinds {
         say(&tally.faults.to_string())?;
     }

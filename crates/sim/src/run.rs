@@ -17,7 +17,7 @@ use crate::trace::Trace;
 use crate::world::{Outcome, World};
 
 /// So many violations are enough for one evening.
-const VIOLATIONS_MAX: usize = 60;
+const VIOLATIONS_MAX: usize = 10;
 
 thread_local! {
     /// What the last panic of this thread said, while a run is watched.
@@ -116,14 +116,19 @@ impl Campaign {
         Campaign { from, seeds, twice_every, threads }
     }
 
-    /// Runs until all seeds are done, `is_over` says so, or there are violations enough.
-    pub fn run(&self, is_over: impl Fn() -> bool + Sync) -> Tally {
+    /// Runs until all seeds are done, `is_over` says so, or there are violations enough. Each
+    /// violation is given to `told` when it is found.
+    pub fn run(
+        &self,
+        is_over: impl Fn() -> bool + Sync,
+        told: impl Fn(u64, &Violation) + Sync,
+    ) -> Tally {
         let next = AtomicU64::new(0);
         let stopped = AtomicBool::new(false);
         let tally = Mutex::new(Tally::default());
         thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
-                scope.spawn(|| self.work(&next, &stopped, &tally, &is_over));
+                scope.spawn(|| self.work(&next, &stopped, &tally, &is_over, &told));
             }
         });
         tally.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -135,6 +140,7 @@ impl Campaign {
         stopped: &AtomicBool,
         tally: &Mutex<Tally>,
         is_over: &(impl Fn() -> bool + Sync),
+        told: &(impl Fn(u64, &Violation) + Sync),
     ) {
         while !stopped.load(Ordering::Relaxed) && !is_over() {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -146,6 +152,9 @@ impl Campaign {
                 0 => run_twice(seed, None),
                 _ => run_seed(seed, None, false),
             };
+            if let Some(violation) = &outcome.violation {
+                told(seed, violation);
+            }
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.add(seed, outcome);
             if tally.violations.len() >= VIOLATIONS_MAX {

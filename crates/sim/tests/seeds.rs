@@ -49,7 +49,7 @@ fn report(tally: &Tally) -> String {
 fn fresh_seeds_show_no_violation() {
     let from = first_fresh_seed();
     println!("fresh seeds: {FRESH_SEEDS} from {from} on");
-    let tally = Campaign::on_all_cores(from, FRESH_SEEDS, TWICE_EVERY).run(|| false);
+    let tally = Campaign::on_all_cores(from, FRESH_SEEDS, TWICE_EVERY).run(|| false, |_, _| ());
     let (faults, length) = (tally.faults.total(), hours_and_minutes(tally.virtual_micros));
     println!("{} seeds, {faults} faults, {length}", tally.seeds);
     assert!(tally.violations.is_empty(), "{}", report(&tally));

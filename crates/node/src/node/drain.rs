@@ -194,7 +194,9 @@ impl Node {
             self.take_office();
         }
         if before.leads && (!role.leads || before.term != role.term) {
-            self.abandon_batches(outputs);
+            if !self.mutant(Mutant::ReplyIgnoresTerm) {
+                self.abandon_batches(outputs);
+            }
             self.abandon_changes(outputs);
             self.giving.clear();
         }

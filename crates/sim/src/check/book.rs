@@ -7,15 +7,15 @@
 mod act;
 mod lease;
 mod name;
+#[cfg(test)]
+pub(super) mod sample;
 
 use std::collections::BTreeMap;
 
 use fencepost_core::command::{Mode, Wait};
 use fencepost_core::event::{Cause, Event, EventKind, Holding, KeyValue};
 use fencepost_core::range::{KeyRange, RangeQuery};
-use fencepost_core::{
-    Action, ClientId, Key, LeaseId, LockName, LogTime, Millis, State, Token,
-};
+use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, LogTime, Millis, State, Token};
 
 use crate::seen::Time;
 
@@ -203,7 +203,8 @@ impl Book {
                 _ => false,
             };
             self.end_grant(page, name, place.token, cause, excused);
-            if matches!(cause, Cause::Expired | Cause::Orphaned) && place.lock_delay > Millis::ZERO {
+            if matches!(cause, Cause::Expired | Cause::Orphaned) && place.lock_delay > Millis::ZERO
+            {
                 let until = page.now.after(place.lock_delay);
                 let delay = self.delays.entry(name.clone()).or_default();
                 *delay = until.max(*delay);

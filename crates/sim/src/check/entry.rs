@@ -49,6 +49,7 @@ impl Checks {
             before: *before,
             now,
             revision_before: fresh.revision_before,
+            queue_len_max_before: fresh.queue_len_max_before,
             state: &self.oracle.state,
         };
         i10_leases_last::moved(self.rules, &step)?;

@@ -57,7 +57,8 @@ impl Completeness {
                 Some((term, kind, data)) => {
                     let same = (term, kind) == (known.term, known.kind) && *data == *known.data;
                     if !same {
-                        let what = format!("leader {member} of term {term} has another entry {index}");
+                        let what =
+                            format!("leader {member} of term {term} has another entry {index}");
                         return Err(broken("I4", what));
                     }
                 }

@@ -110,3 +110,95 @@ pub(super) fn renewed(book: &Book, now: LogTime, action: &Action, outcome: &Outc
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::command::{
+        Cancel, DeleteRange, ForceRelease, LeaseRef, LeaseRenew, LeaseRevoke, Mode, Renewal, Wait,
+    };
+    use fencepost_core::outcome::Renewed;
+    use fencepost_core::range::KeyRange;
+    use fencepost_core::{Epoch, LeaseId, Millis};
+
+    use super::*;
+    use crate::check::book::sample::{acquire, key_value, page};
+
+    /// One who holds lock `a` with token 5 on a lease of a second, and one who waits for it for
+    /// half a second, on another.
+    fn book() -> Book {
+        let book = Book::default().with_lease(1, 1_000).with_lease(2, 1_000);
+        let book = book.with_place(1, 5, &acquire(Mode::Exclusive, Wait::WhileLeased));
+        let wait = Wait::AtMost(Millis(500));
+        book.with_grant(1, 5).with_place(2, 6, &acquire(Mode::Exclusive, wait))
+    }
+
+    fn ends(lease: i64, cause: Cause, now: u64, action: Option<&Action>) -> bool {
+        let ended = Ended { cause, held: lease == 1, holder: None };
+        let kv = key_value(lease, if lease == 1 { 5 } else { 6 });
+        super::ended(&book(), &page(now, action), &LockName::from("a"), &kv, Some(&ended)).is_ok()
+    }
+
+    #[test]
+    fn time_ends_what_is_due() {
+        assert!(!ends(1, Cause::Expired, 999, None));
+        assert!(ends(1, Cause::Expired, 1_000, None));
+        assert!(!ends(2, Cause::TimedOut, 499, None));
+        assert!(ends(2, Cause::TimedOut, 500, None));
+        assert!(!ends(1, Cause::TimedOut, 5_000, None), "a holder does not wait");
+        assert!(!ends(1, Cause::Orphaned, 5_000, None));
+    }
+
+    #[test]
+    fn somebody_must_have_asked() {
+        let lease = |id| LeaseRef { id: LeaseId(id), epoch: Epoch(1) };
+        let revoke = |id| Action::LeaseRevoke(LeaseRevoke { lease: lease(id) });
+        assert!(ends(1, Cause::Revoked, 1, Some(&revoke(1))));
+        assert!(!ends(1, Cause::Revoked, 1, Some(&revoke(2))));
+        let cancel = |id| Action::Cancel(Cancel { lease: lease(id), ..Cancel::default() });
+        assert!(ends(2, Cause::Cancelled, 1, Some(&cancel(2))));
+        assert!(!ends(2, Cause::Cancelled, 1, Some(&cancel(1))));
+        assert!(!ends(2, Cause::Cancelled, 1, None));
+        let name = LockName::from("a");
+        let force = |token, now| {
+            let (name, token) = (name.clone(), Token(token));
+            Action::ForceRelease(ForceRelease { name, token, now, ..ForceRelease::default() })
+        };
+        assert!(ends(1, Cause::Forced, 1, Some(&force(5, true))));
+        assert!(!ends(1, Cause::Forced, 1, Some(&force(5, false))), "the lease still lives");
+        assert!(!ends(1, Cause::Forced, 1, Some(&force(6, true))));
+        let delete = |key: &str| {
+            let range = KeyRange::One(fencepost_core::Key::from(key));
+            Action::DeleteRange(DeleteRange { range, prev: false })
+        };
+        assert!(ends(1, Cause::Deleted, 1, Some(&delete("a/1"))));
+        assert!(!ends(1, Cause::Deleted, 1, Some(&delete("a/2"))));
+        assert!(!ends(1, Cause::Incomplete, 1, None), "it was asked for alone");
+    }
+
+    #[test]
+    fn an_end_tells_what_ended() {
+        let name = LockName::from("a");
+        let told = |lease, revision, held| {
+            let ended = Ended { cause: Cause::Expired, held, holder: None };
+            let kv = key_value(lease, revision);
+            super::ended(&book(), &page(1_000, None), &name, &kv, Some(&ended)).is_ok()
+        };
+        assert!(told(1, 5, true));
+        assert!(!told(1, 5, false), "it held");
+        assert!(!told(1, 4, true), "it was another");
+        assert!(!told(3, 7, false), "nobody stood there");
+        let kv = key_value(1, 5);
+        assert!(ended(&book(), &page(1_000, None), &name, &kv, None).is_err());
+    }
+
+    #[test]
+    fn a_lease_that_lives_is_not_gone() {
+        let lease = LeaseRef { id: LeaseId(1), epoch: Epoch(1) };
+        let renewals = vec![Renewal { lease, number: 1 }];
+        let asked = Action::LeaseRenew(LeaseRenew { renewals });
+        let gone = Renewed { id: LeaseId(1), number: 1, result: RenewResult::Gone };
+        let told = Outcome::LeasesRenewed(vec![gone]);
+        assert!(renewed(&book(), LogTime(999), &asked, &told).is_err());
+        assert!(renewed(&book(), LogTime(1_000), &asked, &told).is_ok());
+    }
+}

@@ -8,7 +8,7 @@ use super::oracle::Step;
 use super::{Check, broken};
 
 /// The state is audited once in so many entries.
-const AUDIT_EVERY: u64 = 64;
+const AUDIT_EVERY: u64 = 32;
 
 /// After an entry.
 pub(super) fn hold(book: &Book, step: &Step<'_>) -> Check {
@@ -26,7 +26,9 @@ pub(super) fn hold(book: &Book, step: &Step<'_>) -> Check {
 /// A queue may have been longer when the limit was lowered, but it does not grow then. Keys that
 /// are written as keys are not counted: an etcd client knows no such limit.
 fn short_enough(book: &Book, step: &Step<'_>, name: &LockName) -> Check {
-    let (len, max) = (book.queue(name).len(), step.state.limits().queue_len_max);
+    // The limit may have been changed between two commands of this entry.
+    let max = step.state.limits().queue_len_max.max(step.queue_len_max_before);
+    let len = book.queue(name).len();
     let newest = book.queue(name).last().filter(|place| !place.written).map(|place| place.token.0);
     let grew = newest.is_some_and(|token| token > step.revision_before.0);
     if len > max as usize && grew {
@@ -34,4 +36,27 @@ fn short_enough(book: &Book, step: &Step<'_>, name: &LockName) -> Check {
         return Err(broken("I11", what));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::command::{Action, Entry, Mode, Wait};
+    use fencepost_core::{Command, Effects, Limits, State};
+
+    use super::*;
+    use crate::check::book::sample::{acquire, step};
+
+    #[test]
+    fn a_queue_has_a_bound() {
+        let mut state = State::new();
+        let limits = Limits { queue_len_max: 2, ..Limits::default() };
+        let commands = vec![Command::from(Action::SetLimits(Box::new(limits)))];
+        state.apply(Entry { commands, ..Entry::default() });
+        let asked = acquire(Mode::Exclusive, Wait::WhileLeased);
+        let effects = Effects::default();
+        let mut book = Book::default().with_place(1, 5, &asked).with_place(2, 6, &asked);
+        assert!(hold(&book, &step(&state, &effects)).is_ok());
+        book = book.with_place(3, 7, &asked);
+        assert!(hold(&book, &step(&state, &effects)).is_err());
+    }
 }

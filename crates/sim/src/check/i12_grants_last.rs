@@ -58,3 +58,56 @@ pub(super) fn holds(book: &Book, key: &Key, token: Token) -> Check {
     }
     Err(broken("I12", format!("{key} is told to hold with {}, it is {place:?}", token.0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::command::{Action, Entry, LeaseGrant, LeaseRef, Mode, Wait};
+    use fencepost_core::outcome::Grant;
+    use fencepost_core::{Command, Effects, LeaseId, Millis, State};
+
+    use super::*;
+    use crate::check::book::sample::{acquire, step};
+
+    /// A state in which lease 1 holds lock `a`, with token 2.
+    fn held() -> State {
+        let mut state = State::new();
+        let (id, ttl) = (LeaseId(1), Millis(1_000));
+        let grant = Action::LeaseGrant(LeaseGrant { id, ttl, ..LeaseGrant::default() });
+        let Action::Acquire(mut asked) = asked() else { panic!("it is an acquire") };
+        asked.lease = LeaseRef::from(id);
+        let commands = vec![Command::from(grant), Command::from(Action::Acquire(asked))];
+        state.apply(Entry { commands, ..Entry::default() });
+        state
+    }
+
+    fn asked() -> Action {
+        acquire(Mode::Exclusive, Wait::WhileLeased)
+    }
+
+    #[test]
+    fn the_state_shows_who_holds() {
+        let (state, effects, name) = (held(), Effects::default(), LockName::from("a"));
+        let step = step(&state, &effects);
+        let book = Book::default().with_lease(1, 1_000).with_place(1, 2, &asked());
+        assert!(shown(&book, &step, &name).is_err(), "by the book it waits");
+        let book = book.with_grant(1, 2);
+        assert!(shown(&book, &step, &name).is_ok());
+        let book = book.with_place(2, 3, &asked());
+        assert!(shown(&book, &step, &name).is_err(), "by the book somebody waits");
+        assert!(shown(&Book::default(), &step, &name).is_err(), "by the book it is free");
+    }
+
+    #[test]
+    fn an_answer_names_a_holder() {
+        let book = Book::default().with_lease(1, 1_000).with_place(1, 2, &asked());
+        let (key, lease) = (Key::from("a/1"), LeaseId(1));
+        let grant = |token| {
+            let (key, remaining) = (key.clone(), Millis(1));
+            Outcome::Acquired(Grant { key, token: Token(token), lease, remaining })
+        };
+        assert!(answered(&book, &grant(2)).is_err(), "it waits");
+        let book = book.with_grant(1, 2);
+        assert!(answered(&book, &grant(2)).is_ok());
+        assert!(answered(&book, &grant(3)).is_err(), "another token");
+    }
+}

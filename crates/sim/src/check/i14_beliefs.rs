@@ -41,9 +41,7 @@ impl Beliefs {
     ) -> Check {
         let (Belief::Holds { lock, token, .. } | Belief::HoldsNot { lock, token }) = belief;
         let all = self.held.entry(lock.clone()).or_default();
-        all.retain(|held| {
-            held.until > at && (held.client != client || held.token != *token)
-        });
+        all.retain(|held| held.until > at && (held.client != client || held.token != *token));
         let Belief::Holds { exclusive, .. } = *belief else { return Ok(()) };
         let Some(grant) = book.grants.get(&(lock.clone(), *token)) else {
             let what = format!("{client:?} believes in token {} of {lock}, never granted", token.0);

@@ -29,7 +29,9 @@ impl Heals {
         let CallResult::Done(reply) = result else { return };
         let serves = matches!(
             reply.outcome,
-            Outcome::Acquired(_) | Outcome::AcquiredMany(_) | Outcome::Rejected(Reason::Recovering(_))
+            Outcome::Acquired(_)
+                | Outcome::AcquiredMany(_)
+                | Outcome::Rejected(Reason::Recovering(_))
         );
         if serves && self.healed.is_some_and(|healed| called >= healed) {
             self.served.get_or_insert(at);

@@ -80,3 +80,33 @@ pub(super) fn in_time(book: &Book, now: LogTime, well: Time, at: Time) -> Check 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::command::{Action, Wait};
+    use fencepost_core::{Effects, State};
+
+    use super::*;
+    use crate::check::book::sample::{acquire, step};
+
+    fn asked(mode: Mode) -> Action {
+        acquire(mode, Wait::WhileLeased)
+    }
+
+    #[test]
+    fn nobody_waits_for_nothing() {
+        let (state, effects, name) = (State::new(), Effects::default(), LockName::from("a"));
+        let step = step(&state, &effects);
+        let idle = |book: &Book| nobody_waits_idly(book, &step, &name).is_err();
+        let book = || Book::default().with_lease(1, 1_000).with_lease(2, 1_000);
+        assert!(idle(&book().with_place(1, 2, &asked(Mode::Exclusive))));
+        let held = |mode| book().with_place(1, 2, &asked(mode)).with_grant(1, 2);
+        assert!(!idle(&held(Mode::Exclusive).with_place(2, 3, &asked(Mode::Exclusive))));
+        assert!(!idle(&held(Mode::Shared).with_place(2, 3, &asked(Mode::Exclusive))));
+        assert!(idle(&held(Mode::Shared).with_place(2, 3, &asked(Mode::Shared))));
+        assert!(idle(&held(Mode::Permit(2)).with_place(2, 3, &asked(Mode::Permit(2)))));
+        assert!(!idle(&held(Mode::Permit(1)).with_place(2, 3, &asked(Mode::Permit(1)))));
+        let dead = Book::default().with_place(1, 2, &asked(Mode::Exclusive));
+        assert!(!idle(&dead), "its lease is gone");
+    }
+}

@@ -29,9 +29,9 @@ impl Converge {
     }
 
     fn forget(&mut self, at: Time) {
-        while let Some(&(then, head)) = self.heads.front().filter(|(then, _)| {
-            then.0 + A_MOMENT < at.0
-        }) {
+        while let Some(&(then, head)) =
+            self.heads.front().filter(|(then, _)| then.0 + A_MOMENT < at.0)
+        {
             let _ = then;
             self.old = head;
             self.heads.pop_front();

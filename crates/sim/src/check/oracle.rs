@@ -33,6 +33,8 @@ pub(super) struct Step<'a> {
     pub(super) before: LogTime,
     pub(super) now: LogTime,
     pub(super) revision_before: Revision,
+    /// How long a queue was allowed to be.
+    pub(super) queue_len_max_before: u32,
     /// The state after it.
     pub(super) state: &'a State,
 }
@@ -53,6 +55,7 @@ pub(super) struct Fresh {
     pub(super) effects: Effects,
     pub(super) before: LogTime,
     pub(super) revision_before: Revision,
+    pub(super) queue_len_max_before: u32,
 }
 
 impl Oracle {
@@ -95,11 +98,7 @@ impl Oracle {
     }
 
     /// Takes an entry that nobody has applied before. Nothing, for what is not the state's.
-    pub(super) fn take(
-        &mut self,
-        index: u64,
-        stored: Stored,
-    ) -> Result<Option<Fresh>, Violation> {
+    pub(super) fn take(&mut self, index: u64, stored: Stored) -> Result<Option<Fresh>, Violation> {
         let base = *self.base.get_or_insert(index - 1);
         if index != self.head() + 1 {
             return Err(broken("I1", format!("entry {index} was applied before {}", index - 1)));
@@ -111,8 +110,9 @@ impl Oracle {
         self.entries.push(stored);
         let Some(entry) = entry else { return Ok(None) };
         let (before, revision_before) = (self.state.now(), self.state.revision());
+        let queue_len_max_before = self.state.limits().queue_len_max;
         let effects = self.state.apply(entry.clone());
-        Ok(Some(Fresh { entry, effects, before, revision_before }))
+        Ok(Some(Fresh { entry, effects, before, revision_before, queue_len_max_before }))
     }
 
     /// The state right after an index of this era.

@@ -20,6 +20,9 @@ const BUSY_MAX: usize = 4;
 /// With so many requests on their way, nothing new is begun.
 const OPS_MAX: usize = 10;
 
+/// Something that a user can do.
+type Act = fn(&mut Client);
+
 impl Client {
     /// Chooses something to do, and when to choose again.
     pub(super) fn act(&mut self) {
@@ -27,12 +30,11 @@ impl Client {
         self.agenda.add(Micros(self.local.0 + pause), Job::Act);
         if self.ops.len() >= OPS_MAX {
             // The service does not answer. A user who goes on asking helps nobody.
-            self.read_one();
             return;
         }
         let weights = self.plan.weights;
         let lively = u64::from(self.number.0 > 0);
-        let acts: [(u64, fn(&mut Client)); 14] = [
+        let acts: [(u64, Act); 14] = [
             (weights.acquire, Client::want_one),
             (weights.acquire_many, Client::want_many),
             (weights.by_owner, Client::want_as_owner),
@@ -178,8 +180,7 @@ impl Client {
 
     fn want_as_owner(&mut self) {
         let key = self.pick_key();
-        if self.is_busy() || self.is_busy_with(&key.name) || self.is_releasing_as_owner(&key.name)
-        {
+        if self.is_busy() || self.is_busy_with(&key.name) || self.is_releasing_as_owner(&key.name) {
             return;
         }
         let ttl_ms = self.dice.between(self.plan.ttl.0, self.plan.ttl.1);

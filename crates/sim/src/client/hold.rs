@@ -1,8 +1,6 @@
 //! What a client holds, until when it may say so, and the work that it does meanwhile.
 
-use fencepost_core::command::{
-    Action, LeaseRef, Mode, Release, ReleaseAs, ReleaseMany, RenewAs,
-};
+use fencepost_core::command::{Action, LeaseRef, Mode, Release, ReleaseAs, ReleaseMany, RenewAs};
 use fencepost_core::event::{Event, EventKind};
 use fencepost_core::outcome::Grant;
 use fencepost_core::{LockName, Millis, Token};
@@ -43,8 +41,8 @@ impl Client {
     /// Locks were granted, not before `since`, when the lease had `remaining` to live.
     pub(super) fn granted(&mut self, want: &Want, token: Token, remaining: Millis, since: Micros) {
         let ttl_ms = want.ttl_ms;
-        let until = (since.0 + remaining.0 * 1_000)
-            .saturating_sub(allowance(ttl_ms.max(remaining.0)));
+        let until =
+            (since.0 + remaining.0 * 1_000).saturating_sub(allowance(ttl_ms.max(remaining.0)));
         let together: Vec<LockName> = want.locks.iter().map(|(name, _)| name.clone()).collect();
         let work = self.draw_work(&together, ttl_ms);
         for (name, mode) in &want.locks {
@@ -195,14 +193,13 @@ impl Client {
     pub(super) fn renew_owned(&mut self, name: &LockName, token: Token) {
         let Some(hold) = self.hold_mut(name, token).filter(|hold| hold.owned) else { return };
         let third = hold.ttl_ms * 1_000 / 3;
-        let renew =
-            RenewAs { name: name.clone(), client: self.name.clone(), ttl: Millis::ZERO };
+        let renew = RenewAs { name: name.clone(), client: self.name.clone(), ttl: Millis::ZERO };
         let request = Client::plain_command(Class::Renewal, Action::RenewAs(renew));
         self.begin(request, Purpose::RenewOwned { name: name.clone(), token });
         let at = Micros(self.local.0 + third);
-        self.agenda.retain(|job| {
-            !matches!(job, Job::RenewOwned(other, same) if other == name && *same == token)
-        });
+        self.agenda.retain(
+            |job| !matches!(job, Job::RenewOwned(other, same) if other == name && *same == token),
+        );
         self.agenda.add(at, Job::RenewOwned(name.clone(), token));
     }
 

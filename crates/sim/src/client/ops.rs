@@ -129,8 +129,7 @@ impl Client {
         self.next_op += 1;
         let number = OpNumber(self.next_op);
         let now = self.local;
-        let op =
-            Op { request, purpose, since: now, call: None, call_sent: now, sends: 0 };
+        let op = Op { request, purpose, since: now, call: None, call_sent: now, sends: 0 };
         self.ops.insert(number, op);
         number
     }
@@ -155,9 +154,10 @@ impl Client {
 
     /// How long to wait for an answer.
     fn patience(&mut self, number: OpNumber) -> u64 {
-        let renews = self.ops.get(&number).is_some_and(|op| {
-            matches!(op.purpose, Purpose::Renew | Purpose::RenewOwned { .. })
-        });
+        let renews = self
+            .ops
+            .get(&number)
+            .is_some_and(|op| matches!(op.purpose, Purpose::Renew | Purpose::RenewOwned { .. }));
         let ttl = self.session.as_ref().map_or(2_000_000, |session| session.ttl_ms * 1_000);
         let longest = if renews { (ttl / 6).clamp(80_000, 800_000) } else { 1_000_000 };
         self.dice.between(longest * 7 / 10, longest)

@@ -139,14 +139,16 @@ impl KeyPlan {
 /// A short history keeps snapshots small; few timers per entry make leases that are due but not
 /// ended yet; short queues are full at times.
 fn draw_limits(dice: &mut Dice) -> Limits {
-    let mut limits = Limits::default();
-    limits.history_events_max = u32::try_from(dice.between(50, 400)).expect("small");
-    if dice.chance(300_000) {
-        limits.due_per_entry_max = u32::try_from(dice.between(1, 2)).expect("small");
+    let mut small = |chance, low, high, usual| match dice.chance(chance) {
+        true => u32::try_from(dice.between(low, high)).expect("small"),
+        false => usual,
+    };
+    let usual = Limits::default();
+    Limits {
+        history_events_max: small(1_000_000, 50, 400, usual.history_events_max),
+        due_per_entry_max: small(300_000, 1, 2, usual.due_per_entry_max),
+        queue_len_max: small(200_000, 2, 5, usual.queue_len_max),
+        floor_kept: Millis(dice.between(5_000, 60_000)),
+        ..usual
     }
-    if dice.chance(200_000) {
-        limits.queue_len_max = u32::try_from(dice.between(2, 5)).expect("small");
-    }
-    limits.floor_kept = Millis(dice.between(5_000, 60_000));
-    limits
 }

@@ -42,7 +42,11 @@ impl Client {
         }
         let (low, high) = self.plan.ttl;
         let ttl_ms = self.dice.between(low, high);
-        let id = if self.plan.reuse_ids && self.number.0 > 0 { 0x1000 + i64::from(self.number.0) } else { 0 };
+        let id = if self.plan.reuse_ids && self.number.0 > 0 {
+            0x1000 + i64::from(self.number.0)
+        } else {
+            0
+        };
         let seq = self.counter.take();
         let grant = LeaseGrant {
             id: LeaseId(id),
@@ -56,12 +60,8 @@ impl Client {
 
     pub(super) fn lease_granted(&mut self, granted: Granted, ttl_ms: u64) {
         let lease = LeaseRef { id: granted.id, epoch: granted.epoch };
-        self.session = Some(Session {
-            lease,
-            ttl_ms,
-            counter: Counter::default(),
-            renewals: BTreeMap::new(),
-        });
+        self.session =
+            Some(Session { lease, ttl_ms, counter: Counter::default(), renewals: BTreeMap::new() });
         self.renew();
         self.set_limits();
     }

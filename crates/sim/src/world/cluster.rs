@@ -4,6 +4,10 @@ use fencepost_node::io::MemberId;
 use fencepost_node::membership::Membership;
 
 use super::World;
+use crate::plan::SECOND;
+
+/// What was done so long ago is on every disk.
+const SLOWEST_SYNC: u64 = 3 * SECOND;
 
 impl World {
     /// The members that run, in order.
@@ -47,9 +51,21 @@ impl World {
     pub(super) fn can_lose(&self, id: MemberId) -> bool {
         let voters = self.voters();
         let lost = voters.iter().filter(|one| !self.members[one].is_whole()).count();
-        let settled = self.operator.is_idle()
-            && self.now < crate::plan::LAST_LOSS_AT
-            && !self.membership.1.is_joint();
+        let settled = self.now < crate::plan::LAST_LOSS_AT && self.members_are_settled();
         settled && voters.contains(&id) && (lost + 1) * 2 < voters.len()
+    }
+
+    /// Whether all voters know the same members, and did so for long enough to have it on their
+    /// disks. One that wakes up with an earlier list would need the votes of those who are gone.
+    fn members_are_settled(&self) -> bool {
+        let voters = self.membership.1.voters();
+        let knows = |id: &MemberId| {
+            let node = self.members.get(id).and_then(|member| member.node());
+            node.is_some_and(|node| {
+                node.membership().voters() == voters && !node.membership().is_joint()
+            })
+        };
+        self.operator.is_idle_since(self.now.saturating_sub(SLOWEST_SYNC))
+            && voters.iter().all(knows)
     }
 }

@@ -83,8 +83,9 @@ impl World {
         let Some(process) = &mut member.process else { return };
         process.keeper_works = false;
         let Some(task) = process.tasks.pop_front() else { return };
-        if let SnapshotTask::Load(snapshot) = &task {
-            member.fetched = member.fetched.max(snapshot.index);
+        // The log begins anew after a snapshot from another member.
+        if let SnapshotTask::Load { id, .. } = &task {
+            member.sound_from = member.sound_from.max(id.index);
         }
         let done = match bug {
             None => process.keeper.perform(task),

@@ -4,6 +4,7 @@ use fencepost_node::io::{Input, MemberId, Micros};
 
 use super::World;
 use super::happening::{Happening, ToMember};
+use super::shown::Shown;
 use super::start::TICK;
 
 impl World {
@@ -37,7 +38,11 @@ impl World {
         match what {
             ToMember::Asked(client, call, _) if !runs => self.refuse_call(id, client, call),
             _ if !runs => {}
-            ToMember::Hears(from, message) => self.input(id, Input::Peer(from, message)),
+            ToMember::Hears(from, message) => {
+                let what = format_args!("n{id} hears from n{from}: {}", Shown(&message));
+                self.trace.note(self.now, 10, &[id, from], what);
+                self.input(id, Input::Peer(from, message));
+            }
             ToMember::Asked(client, call, request) => self.asked(id, client, call, &request),
             ToMember::Tick(planned) if planned == life => self.tick(id),
             ToMember::Synced(planned) if planned == life => self.synced(id),

@@ -37,9 +37,9 @@ pub(crate) struct Member {
     pub(crate) trap: Option<Trap>,
     /// Its files were damaged, so it may refuse to run.
     pub(crate) is_damaged: bool,
-    /// The last snapshot that came from another member. Its log may begin there; with every later
-    /// snapshot it must reach back to the one before.
-    pub(crate) fetched: u64,
+    /// Its snapshots from this index on are whole, and its log must reach back to all but the
+    /// newest of them.
+    pub(crate) sound_from: u64,
     /// The last term in which it was seen to lead.
     pub(crate) led_in: u64,
 }
@@ -127,7 +127,7 @@ impl Member {
             slow_disk: (0, 0),
             trap: None,
             is_damaged: false,
-            fetched: 0,
+            sound_from: 0,
             led_in: 0,
         }
     }

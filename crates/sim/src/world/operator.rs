@@ -53,17 +53,24 @@ pub(super) struct Operator {
     guess: Option<MemberId>,
     hops: u32,
     is_looking: bool,
+    /// When a member last answered.
+    last_answer: u64,
 }
 
 impl Operator {
     pub(super) fn new(dice: Dice) -> Operator {
         let (jobs, asked, guess) = (VecDeque::new(), None, None);
-        Operator { dice, jobs, asked, guess, hops: 0, is_looking: false }
+        Operator { dice, jobs, asked, guess, hops: 0, is_looking: false, last_answer: 0 }
     }
 
     /// Whether there is nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
+    }
+
+    /// Whether there is nothing to do, and was not at that time either.
+    pub(super) fn is_idle_since(&self, then: u64) -> bool {
+        self.is_idle() && self.last_answer <= then
     }
 
     /// Forgets everything: the cluster is another one.
@@ -159,13 +166,17 @@ impl World {
         self.plan_in(MS, Happening::Member(target, told));
     }
 
-    /// Switches off a member that was taken out, when the members say that it is gone: until a
-    /// joint configuration is left, the old voters are still needed.
+    /// Switches off a member that was taken out, when everybody else says that it is gone: until
+    /// a joint configuration is left, the old voters are still needed.
     pub(super) fn switch_off(&mut self, id: MemberId) {
-        if self.membership.1.contains(id) {
-            self.plan_in(300 * MS, Happening::Retire(id));
-        } else {
+        let knows = |other: &MemberId| {
+            let node = self.members.get(other).and_then(|member| member.node());
+            node.is_some_and(|node| !node.membership().contains(id))
+        };
+        if self.voters().iter().all(knows) {
             self.retire(id);
+        } else {
+            self.plan_in(300 * MS, Happening::Retire(id));
         }
     }
 
@@ -197,6 +208,7 @@ impl World {
             return;
         }
         self.operator.asked = None;
+        self.operator.last_answer = self.now;
         match result {
             Ok(()) => self.step_done(),
             Err(ChangeError::NotLeader { leader: Some(leader) })

@@ -74,7 +74,13 @@ impl World {
     fn begin(&mut self, id: MemberId, mut process: Process) {
         match self.bug {
             Some(Bug::Node(mutant)) => process.node.plant(mutant),
-            Some(Bug::Core(mutant)) => process.node.plant_core(mutant),
+            Some(Bug::Core(mutant)) => {
+                process.node.plant_core(mutant);
+                if mutant == fencepost_core::Mutant::TimeRunsBack {
+                    // A sound node never stamps an entry with an earlier time than the one before.
+                    process.node.plant(fencepost_node::mutant::Mutant::TimeStartsAnew);
+                }
+            }
             Some(Bug::World(_)) | None => {}
         }
         let now = self.now;

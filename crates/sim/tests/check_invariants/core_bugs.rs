@@ -4,9 +4,7 @@
 use fencepost_core::command::{
     AcquireMany, Action, ForceRelease, LeaseRef, LeaseRevoke, Mode, Put, Wait,
 };
-use fencepost_core::{
-    ClientId, Epoch, Key, LeaseId, Limits, LockName, Millis, Mutant, Token,
-};
+use fencepost_core::{ClientId, Epoch, Key, LeaseId, Limits, LockName, Millis, Mutant, Token};
 
 use crate::rig::{Rig, Told, breaks, token};
 

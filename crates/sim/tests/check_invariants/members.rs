@@ -33,7 +33,16 @@ fn all_apply_the_same_entry() {
 }
 
 fn stands(rig: &mut Rig, member: u64, index: u64, state: &State) -> Told {
-    let membership = &Membership::default();
+    stands_with(rig, member, index, state, &Membership::default())
+}
+
+fn stands_with(
+    rig: &mut Rig,
+    member: u64,
+    index: u64,
+    state: &State,
+    membership: &Membership,
+) -> Told {
     rig.see(&Seen::Stands { member, index, state, membership })
 }
 
@@ -52,6 +61,23 @@ fn a_state_from_elsewhere_is_compared() {
     stands(&mut rig, 3, 0, &State::new()).expect("a new member has nothing");
     rig.see(&Seen::Started { member: 3, index: 99 }).expect("sound");
     breaks("I2", stands(&mut rig, 3, 99, &state));
+}
+
+#[test]
+fn all_know_the_same_members() {
+    let mut rig = Rig::new(None);
+    rig.lease(1, 1_000).expect("sound");
+    let (index, state) = (rig.index, rig.state.clone());
+    let of = |ids: &[u64]| {
+        Membership::founding(7, ids.iter().map(|&id| Member { id, ..Member::default() }))
+    };
+    let mut tell = |member, membership: &Membership| {
+        rig.see(&Seen::Started { member, index })?;
+        stands_with(&mut rig, member, index, &state, membership)
+    };
+    tell(1, &of(&[1, 2])).expect("the first");
+    tell(2, &of(&[2, 1])).expect("the same, in another order");
+    breaks("I2", tell(3, &of(&[1, 2, 3])));
 }
 
 #[test]

@@ -66,13 +66,7 @@ impl Rig {
         Ok(replies)
     }
 
-    pub(crate) fn tell_applied(
-        &mut self,
-        member: u64,
-        index: u64,
-        term: u64,
-        data: &[u8],
-    ) -> Told {
+    pub(crate) fn tell_applied(&mut self, member: u64, index: u64, term: u64, data: &[u8]) -> Told {
         self.see(&Seen::Applied { member, index, term, kind: 0, data })
     }
 

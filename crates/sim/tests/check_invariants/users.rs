@@ -4,7 +4,7 @@ use fencepost_core::command::{Action, Caller, ForceRelease, LeaseGrant, Once};
 use fencepost_core::outcome::Outcome;
 use fencepost_core::query::LockView;
 use fencepost_core::{ClientId, Command, LeaseId, LockName, Millis, Reply, Revision, Seq, Token};
-use fencepost_node::io::Micros;
+use fencepost_node::io::{Micros, ProposeError};
 use fencepost_sim::client::{Belief, CallResult, ClientNumber, Request};
 use fencepost_sim::seen::{Seen, Time};
 
@@ -301,5 +301,51 @@ fn tokens_grow_over_a_restore() {
         rig.state = restored;
         let told = rig.lease(2, 1_000).and_then(|()| rig.run(0, rig.want("a", 2)));
         if jumps { drop(told.expect("far beyond")) } else { breaks("I6", told) }
+    }
+}
+
+#[test]
+fn a_copy_is_put_into_the_log_once() {
+    let mut rig = Rig::new(None);
+    rig.lease(1, 10_000).expect("sound");
+    let acquire = Rig::numbered(1, 1, rig.want("a", 1));
+    rig.call(1, acquire.clone()).expect("sound");
+    breaks("I16", rig.run(0, acquire.clone()));
+    let mut rig = Rig::new(None);
+    rig.lease(1, 10_000).expect("sound");
+    rig.call(1, acquire.clone()).expect("sound");
+    rig.call(1, acquire).expect("another call brings another copy");
+}
+
+#[test]
+fn what_was_refused_for_sure_is_not_done() {
+    for (why, certain) in [(ProposeError::NoLeader, true), (ProposeError::Indeterminate, false)] {
+        let mut rig = Rig::new(None);
+        rig.lease(1, 10_000).expect("sound");
+        let acquire = Rig::numbered(1, 1, rig.want("a", 1));
+        let call = rig.begin(1, &acquire).expect("sound");
+        rig.answer(1, call, CallResult::Failed(why)).expect("sound");
+        let told = rig.run(0, acquire);
+        if certain { breaks("I16", told) } else { drop(told.expect("it was left open")) }
+    }
+}
+
+#[test]
+fn log_time_goes_on_while_leases_live() {
+    for lives in [true, false] {
+        let mut rig = Rig::new(None);
+        rig.lease(1, 2_000).expect("sound");
+        rig.see(&Seen::Healed).expect("sound");
+        rig.call(1, Rig::numbered(1, 1, rig.want("a", 1))).expect("sound");
+        if !lives {
+            rig.entry(2_000, vec![]).expect("the lease ends");
+        }
+        rig.ms += 3_300;
+        let told = rig.ask(1, &Request::Read(LockName::from("a")));
+        if lives {
+            breaks("I29", told);
+        } else {
+            told.expect("nothing is to end");
+        }
     }
 }

@@ -19,9 +19,8 @@ impl Book {
     ) {
         match (page.action, &reply.outcome) {
             (Some(Action::LeaseRenew(_)), Outcome::LeasesRenewed(answers)) => {
-                let alive = answers.iter().filter(|one| {
-                    matches!(one.result, RenewResult::Alive { .. })
-                });
+                let alive =
+                    answers.iter().filter(|one| matches!(one.result, RenewResult::Alive { .. }));
                 for one in alive {
                     self.extend_lease(page, one.id, None, sent_at);
                 }

@@ -1,5 +1,6 @@
 //! What happened to each lock, as its clients saw it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fencepost_core::event::Holding;
@@ -13,9 +14,6 @@ use crate::check::book::{Book, split_key};
 use crate::check::calls::{Bytes, Calls};
 use crate::check::{Check, broken};
 use crate::seen::Time;
-
-/// When an operation that nobody was answered has returned: never.
-const NEVER: i64 = i64::MAX;
 
 /// Something that happened between two moments.
 #[derive(Clone, Debug)]
@@ -54,7 +52,7 @@ impl Histories {
 
     fn close(&mut self, name: &LockName, place: Place, at: Time) {
         if let Some(one) = self.locks.get_mut(name).and_then(|all| all.get_mut(place.number)) {
-            one.to = one.to.min(moment(at));
+            one.to = one.to.max(moment(at));
         }
     }
 
@@ -77,7 +75,7 @@ impl Histories {
         let Some(grant) = book.grants.get(&key) else { return };
         let asked = self.made_by.remove(&key).and_then(|bytes| calls.first_sent(&bytes));
         let what = Happened::Granted(token.0, grant.mode);
-        let place = self.add(name, what, asked.unwrap_or(grant.at), NEVER);
+        let place = self.add(name, what, asked.unwrap_or(grant.at), moment(grant.at));
         self.untold.insert(key, place);
     }
 
@@ -96,7 +94,7 @@ impl Histories {
         bytes: &Bytes,
     ) {
         let from = calls.first_sent(bytes).unwrap_or(at);
-        let place = self.add(name, Happened::Ended(token.0), from, NEVER);
+        let place = self.add(name, Happened::Ended(token.0), from, moment(at));
         self.unanswered.entry(bytes.clone()).or_default().push((name.clone(), place));
     }
 
@@ -157,6 +155,7 @@ impl Histories {
     pub(in crate::check) fn check(&mut self) -> Check {
         let Histories { locks, .. } = std::mem::take(self);
         for (name, history) in locks {
+            let history = telling(history);
             let operations: Vec<Operation<LockModel>> = history.iter().map(operation).collect();
             match search(&operations) {
                 Verdict::Linear => {}
@@ -175,6 +174,25 @@ impl Histories {
     }
 }
 
+/// Leaves out what says nothing new. An observation changes nothing, so if another one saw the same
+/// within the same span or less, whatever moment explains that one explains this one too. Calls
+/// that pile up while nobody answers would otherwise make the search try all their orders.
+fn telling(mut history: Vec<Spanned>) -> Vec<Spanned> {
+    history.sort_by_key(|one| (Reverse(one.from), one.to));
+    let mut soonest: BTreeMap<String, i64> = BTreeMap::new();
+    history.retain(|one| {
+        if matches!(one.what, Happened::Granted(..) | Happened::Ended(_)) {
+            return true;
+        }
+        let known = soonest.entry(format!("{:?}", one.what)).or_insert(i64::MAX);
+        let is_new = one.to < *known;
+        *known = one.to.min(*known);
+        is_new
+    });
+    history.sort_by_key(|one| one.from);
+    history
+}
+
 fn moment(at: Time) -> i64 {
     i64::try_from(at.0).expect("a run is shorter than three hundred thousand years")
 }
@@ -186,5 +204,28 @@ fn operation(spanned: &Spanned) -> Operation<LockModel> {
         return_time: spanned.to,
         op: spanned.what.clone(),
         metadata: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_observation_of_the_same_says_nothing_new() {
+        let seen =
+            |tokens: &[u64], from, to| Spanned { what: Happened::Seen(tokens.to_vec()), from, to };
+        let ended = Spanned { what: Happened::Ended(2), from: 0, to: 100 };
+        let all = vec![
+            seen(&[], 0, 100),
+            ended.clone(),
+            seen(&[], 10, 50),
+            seen(&[2], 5, 60),
+            seen(&[], 20, 60),
+            seen(&[], 10, 50),
+            ended,
+        ];
+        let left: Vec<(i64, i64)> = telling(all).iter().map(|one| (one.from, one.to)).collect();
+        assert_eq!(left, [(0, 100), (0, 100), (5, 60), (10, 50), (20, 60)]);
     }
 }

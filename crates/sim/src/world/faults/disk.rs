@@ -11,6 +11,10 @@ use crate::world::stop::Ending;
 /// How many bits at most go bad at once.
 const FLIPS_MAX: u64 = 3;
 
+/// The bytes of a snapshot before this say which format it has. With a bit of these turned round
+/// it looks like one of a later build, and then a member is right to refuse.
+const AFTER_VERSION: u64 = 12;
+
 impl World {
     pub(super) fn slow_disk(&mut self) -> bool {
         let Some(victim) = self.a_running() else { return false };
@@ -46,7 +50,7 @@ impl World {
         }
         for _ in 0..self.dice.disk.between(1, FLIPS_MAX) {
             let name = self.dice.disk.pick(&names).clone();
-            self.flip(victim, &name);
+            self.flip(victim, &name, 0);
         }
         if let Some(member) = self.members.get_mut(&victim) {
             member.is_damaged = true;
@@ -60,29 +64,33 @@ impl World {
     fn spoil_a_snapshot(&mut self) -> bool {
         let Some(victim) = self.a_running() else { return false };
         let member = &self.members[&victim];
-        let fetched = member.fetched;
+        let sound_from = member.sound_from;
         let ids = member.process.as_ref().and_then(|process| process.snapshots.ids().ok());
         let ids = ids.unwrap_or_default();
         let [.., before, newest] = ids[..] else { return false };
         let first = format!("{:016x}-", newest.index);
-        if before.index < fetched || member.is_damaged {
+        if before.index < sound_from || member.is_damaged {
             return false;
         }
         self.end_process(victim, Ending::Stopped);
         let names = self.members[&victim].disk.list().unwrap_or_default();
         let Some(name) = names.iter().find(|name| name.starts_with(&first)) else { return false };
-        self.flip(victim, name);
+        self.flip(victim, name, AFTER_VERSION);
+        if let Some(member) = self.members.get_mut(&victim) {
+            member.sound_from = newest.index + 1;
+        }
         self.start_later(victim);
         true
     }
 
-    fn flip(&mut self, victim: MemberId, name: &str) {
+    /// Turns a bit round, somewhere from this byte on.
+    fn flip(&mut self, victim: MemberId, name: &str, from: u64) {
         let disk = &self.members[&victim].disk;
         let size = disk.contents(name).map_or(0, |bytes| bytes.len() as u64);
-        if size == 0 {
+        if size <= from {
             return;
         }
-        let offset = self.dice.disk.roll(size);
+        let offset = self.dice.disk.between(from, size - 1);
         let bit = u32::try_from(self.dice.disk.roll(8)).unwrap_or(0);
         disk.flip(name, offset, bit);
         let what = format_args!("n{victim}: bit {bit} of byte {offset} of {name} is bad");

@@ -1,0 +1,358 @@
+//! The loop of the session's thread: inputs in, outputs carried out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tonic::transport::Channel;
+
+use super::hold_state::HoldState;
+use super::inbox::Inbox;
+use super::link::{self, Configure, LinkEvent};
+use super::outgoing::Outgoing;
+use super::reply::{Granted, LeaseState, Order, Reply};
+use super::watch_queue::{News, WatchQueue};
+use crate::boot_time::BootTime;
+use crate::core::{
+    HoldId, Input, LeaseNo, LinkId, Loss, OpId, Output, Session, WatchId, WatchNews,
+};
+use crate::error::Error;
+
+/// Frames that may wait for the session.
+const FRAMES_MAX: usize = 1_024;
+/// The timers of the runtime stand still while the machine sleeps. So it is woken at least this
+/// often, to see what the clock says.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+/// How long the thread stays for what was given back to be confirmed.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long one attempt to connect may take. The session gives up earlier.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct Driver {
+    session: Session,
+    inbox: Arc<Inbox>,
+    channel: Arc<Mutex<Option<Channel>>>,
+    configure: Configure,
+    replies: HashMap<OpId, Reply>,
+    holds: HashMap<HoldId, Arc<HoldState>>,
+    leases: HashMap<LeaseNo, Arc<LeaseState>>,
+    watches: HashMap<WatchId, Arc<WatchQueue>>,
+    link: Option<Link>,
+    link_events: mpsc::Sender<LinkEvent>,
+    /// Since when the client is being closed, and who wants to know when it is done.
+    closing_since: Option<BootTime>,
+    finished: Vec<oneshot::Sender<()>>,
+    from_link: mpsc::Receiver<LinkEvent>,
+}
+
+struct Link {
+    id: LinkId,
+    channel: Option<Channel>,
+    outgoing: Outgoing,
+    task: AbortHandle,
+}
+
+impl Driver {
+    pub(super) fn new(
+        session: Session,
+        inbox: Arc<Inbox>,
+        channel: Arc<Mutex<Option<Channel>>>,
+        configure: Configure,
+    ) -> Driver {
+        let (link_events, from_link) = mpsc::channel(FRAMES_MAX);
+        Driver {
+            session,
+            inbox,
+            channel,
+            configure,
+            replies: HashMap::new(),
+            holds: HashMap::new(),
+            leases: HashMap::new(),
+            watches: HashMap::new(),
+            link: None,
+            link_events,
+            closing_since: None,
+            finished: Vec::new(),
+            from_link,
+        }
+    }
+
+    /// Runs until the client is closed and everything that was given back is confirmed.
+    pub(super) async fn run(mut self) {
+        let inbox = Arc::clone(&self.inbox);
+        let mut frames = Vec::with_capacity(FRAMES_MAX);
+        loop {
+            self.input(Input::Tick);
+            for order in inbox.take() {
+                self.take(order);
+            }
+            for event in frames.drain(..) {
+                self.link_event(event);
+            }
+            if self.is_done() {
+                return;
+            }
+            let pause = self.pause();
+            tokio::select! {
+                () = inbox.wait() => {}
+                count = self.from_link.recv_many(&mut frames, FRAMES_MAX) => {
+                    debug_assert!(count > 0, "the driver holds a sender itself");
+                }
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let next = self.session.next_wakeup();
+        let now = BootTime::now().moment();
+        next.map_or(SLEEP_MAX, |next| next.since(now).min(SLEEP_MAX))
+    }
+
+    fn is_done(&self) -> bool {
+        let now = BootTime::now();
+        self.closing_since
+            .is_some_and(|since| self.session.is_quiet() || now.since(since) >= LINGER)
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Ask(op, reply, input) => {
+                self.replies.insert(op, reply);
+                self.input(input);
+            }
+            Order::Tell(Input::Close) => self.close(),
+            Order::Tell(Input::Abandon(op)) => {
+                self.replies.remove(&op);
+                self.input(Input::Abandon(op));
+            }
+            Order::Tell(input) => {
+                if let Input::Unwatch(id) = &input {
+                    self.watches.remove(id);
+                }
+                if let Input::ForgetLease(no) = &input {
+                    self.leases.remove(no);
+                }
+                self.input(input);
+            }
+            Order::Watch(id, spec, queue) => {
+                self.watches.insert(id, queue);
+                self.input(Input::Watch(id, spec));
+            }
+            Order::Finish(to) => {
+                self.finished.push(to);
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if self.closing_since.is_none() {
+            self.closing_since = Some(BootTime::now());
+            self.input(Input::Close);
+        }
+    }
+
+    fn link_event(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Up(id, channel) => {
+                if let Some(link) = self.link.as_mut().filter(|link| link.id == id) {
+                    link.channel = Some(channel);
+                    self.input(Input::LinkUp(id));
+                }
+            }
+            LinkEvent::Frame(id, frame) => self.input(Input::Frame(id, frame)),
+            LinkEvent::Down(id, why) => {
+                if self.link.as_ref().is_some_and(|link| link.id == id) {
+                    self.link = None;
+                    self.share_channel(None);
+                }
+                self.input(Input::LinkDown(id, why));
+            }
+        }
+    }
+
+    /// Each input gets the time anew: a batch may take a while.
+    fn input(&mut self, input: Input) {
+        self.session.handle(BootTime::now().moment(), input);
+        let mut follow_up = self.carry_out();
+        while let Some(input) = follow_up.pop() {
+            self.session.handle(BootTime::now().moment(), input);
+            follow_up.extend(self.carry_out());
+        }
+    }
+
+    fn carry_out(&mut self) -> Vec<Input> {
+        let outputs: Vec<Output> = self.session.outputs().collect();
+        let mut follow_up = Vec::new();
+        for output in outputs {
+            self.output(output, &mut follow_up);
+        }
+        follow_up
+    }
+
+    fn output(&mut self, output: Output, follow_up: &mut Vec<Input>) {
+        match output {
+            Output::Connect(id, address) => self.connect(id, address),
+            Output::Disconnect(id) => self.disconnect(id),
+            Output::Send(id, frame) => {
+                if let Some(link) = self.link.as_ref().filter(|link| link.id == id) {
+                    link.outgoing.push(*frame);
+                }
+            }
+            Output::Connected(..) => {
+                let channel = self.link.as_ref().and_then(|link| link.channel.clone());
+                self.share_channel(channel);
+            }
+            Output::Watched(id, news) => self.watched(id, news, follow_up),
+            Output::Extended(hold, validity) => {
+                if let Some(state) = self.holds.get(&hold) {
+                    state.extend(validity);
+                }
+            }
+            Output::Lost(hold, loss) => {
+                if let Some(state) = self.holds.remove(&hold) {
+                    state.lose(loss);
+                }
+            }
+            Output::Freed(hold) => {
+                if let Some(state) = self.holds.remove(&hold) {
+                    state.lose(Loss::Released);
+                }
+            }
+            Output::LeaseGone(no) => {
+                if let Some(state) = self.leases.remove(&no) {
+                    state.end();
+                }
+            }
+            answer => self.answer(answer, follow_up),
+        }
+    }
+
+    /// An answer to somebody who waits.
+    fn answer(&mut self, answer: Output, follow_up: &mut Vec<Input>) {
+        match answer {
+            Output::Ready(op) => {
+                if let Some(Reply::Ready(to)) = self.replies.remove(&op) {
+                    let _ = to.send(Ok(()));
+                }
+            }
+            Output::Failed(op, error) => {
+                if let Some(reply) = self.replies.remove(&op) {
+                    reply.fail(error);
+                }
+            }
+            Output::Acquired(op, held) => {
+                let hold = held.hold;
+                let made = || Arc::new(HoldState::new(held.validity));
+                let state = Arc::clone(self.holds.entry(hold).or_insert_with(made));
+                let reply = self.replies.remove(&op);
+                match reply {
+                    Some(Reply::Acquired(to)) => {
+                        // If nobody takes it, it gives itself back.
+                        drop(to.send(Ok(Granted::new(held, state, &self.inbox))));
+                    }
+                    _ => follow_up.push(Input::Release(hold, None)),
+                }
+            }
+            Output::Released(op, released) => {
+                if let Some(Reply::Released(to)) = self.replies.remove(&op) {
+                    let _ = to.send(Ok(released));
+                }
+            }
+            Output::LeaseMade(op, made) => {
+                let state = Arc::new(LeaseState::new(made.no, made.until));
+                self.leases.insert(made.no, Arc::clone(&state));
+                let taken = match self.replies.remove(&op) {
+                    Some(Reply::LeaseMade(to)) => to.send(Ok((made, state))).is_ok(),
+                    _ => false,
+                };
+                if !taken {
+                    self.leases.remove(&made.no);
+                    follow_up.push(Input::ForgetLease(made.no));
+                }
+            }
+            Output::LeaseExtended(no, until, op) => {
+                if let Some(state) = self.leases.get(&no) {
+                    state.extend(until);
+                }
+                if let Some(Reply::LeaseRenewed(to)) = op.and_then(|op| self.replies.remove(&op)) {
+                    let _ = to.send(Ok(()));
+                }
+            }
+            Output::LeaseRevoked(op, keys) => {
+                if let Some(Reply::LeaseRevoked(to)) = self.replies.remove(&op) {
+                    let _ = to.send(Ok(keys));
+                }
+            }
+            Output::Answered(op, answer) => {
+                if let Some(Reply::Answered(to)) = self.replies.remove(&op) {
+                    let _ = to.send(Ok(answer));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn watched(&mut self, id: WatchId, news: WatchNews, follow_up: &mut Vec<Input>) {
+        let Some(queue) = self.watches.get(&id) else { return };
+        let is_full = match news {
+            WatchNews::Started(revision) => queue.push([News::Started(revision)]),
+            WatchNews::Events(events) => {
+                queue.push(events.into_iter().map(|event| News::Event(Box::new(event))))
+            }
+            WatchNews::Ended(error) => {
+                queue.push([News::Ended(error)]);
+                self.watches.remove(&id);
+                return;
+            }
+        };
+        if is_full {
+            follow_up.push(Input::WatchFull(id));
+        }
+    }
+
+    fn connect(&mut self, id: LinkId, address: String) {
+        let outgoing = Outgoing::default();
+        let (configure, events) = (Arc::clone(&self.configure), self.link_events.clone());
+        let run = link::run(id, address, CONNECT_MAX, configure, outgoing.clone(), events);
+        let task = tokio::spawn(run).abort_handle();
+        self.link = Some(Link { id, channel: None, outgoing, task });
+    }
+
+    fn disconnect(&mut self, id: LinkId) {
+        if let Some(link) = self.link.take_if(|link| link.id == id) {
+            link.outgoing.finish();
+            link.task.abort();
+            self.share_channel(None);
+        }
+    }
+
+    fn share_channel(&self, channel: Option<Channel>) {
+        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+    }
+}
+
+impl Drop for Driver {
+    /// However the thread ends, nobody is left waiting, and nobody goes on believing.
+    fn drop(&mut self) {
+        self.inbox.close();
+        for (_, state) in self.holds.drain() {
+            state.lose(Loss::Unconfirmed);
+        }
+        for (_, state) in self.leases.drain() {
+            state.end();
+        }
+        for (_, queue) in self.watches.drain() {
+            queue.push([News::Ended(Error::Closed)]);
+        }
+        for (_, reply) in self.replies.drain() {
+            reply.fail(Error::Closed);
+        }
+        for to in self.finished.drain(..) {
+            let _ = to.send(());
+        }
+    }
+}

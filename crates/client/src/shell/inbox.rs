@@ -1,0 +1,57 @@
+//! What users want of the session, on its way to the session's thread.
+//!
+//! Pushing never waits, so that it may be done in a destructor. The number of orders is bounded by
+//! the number of calls and guards that users have: each pushes at most one for its beginning and one
+//! for its end.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::reply::Order;
+
+#[derive(Default)]
+pub(crate) struct Inbox {
+    orders: Mutex<Orders>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Orders {
+    list: Vec<Order>,
+    /// Nobody reads it any more.
+    is_closed: bool,
+}
+
+impl Inbox {
+    /// Leaves an order. If nobody reads it any more it is dropped, and with it the sender of its
+    /// reply, which is how the one who waits finds out.
+    pub(crate) fn push(&self, order: Order) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !orders.is_closed {
+            orders.list.push(order);
+            // Only the first one has to wake the reader: it takes all.
+            if orders.list.len() == 1 {
+                self.arrived.notify_one();
+            }
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<Order> {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut orders.list)
+    }
+
+    pub(super) async fn wait(&self) {
+        self.arrived.notified().await;
+    }
+
+    pub(super) fn close(&self) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.is_closed = true;
+        let unread = std::mem::take(&mut orders.list);
+        drop(orders);
+        // What is dropped here may push again.
+        drop(unread);
+    }
+}

@@ -1,0 +1,59 @@
+//! Frames on their way out: a queue that the session fills and the connection empties.
+//!
+//! Bounded by what the session lets be open at once; a connection that takes nothing for too long
+//! is given up by the session.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use fencepost_proto::v1::SessionRequest;
+use futures_core::Stream;
+
+#[derive(Clone, Default)]
+pub(super) struct Outgoing(Arc<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<SessionRequest>,
+    reader: Option<Waker>,
+    is_over: bool,
+}
+
+impl Outgoing {
+    pub(super) fn push(&self, frame: SessionRequest) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.frames.push_back(frame);
+        wake(queue.reader.take());
+    }
+
+    /// Lets the stream end after what is in the queue.
+    pub(super) fn finish(&self) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.is_over = true;
+        wake(queue.reader.take());
+    }
+}
+
+fn wake(reader: Option<Waker>) {
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
+impl Stream for Outgoing {
+    type Item = SessionRequest;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<SessionRequest>> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match queue.frames.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None if queue.is_over => Poll::Ready(None),
+            None => {
+                queue.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Connections that come and go.
+
+use std::time::Duration;
+
+use fencepost_client::{Client, Error, Released};
+
+use crate::support::grpc::Server;
+use crate::{SOON, client};
+
+#[tokio::test]
+async fn a_waiting_call_survives_a_leader_change() {
+    let server = Server::start();
+    let (holder, other) = (client(&server, "holder").await, client(&server, "other").await);
+    let guard = holder.lock("a").acquire().await.expect("it is free");
+    let waits = tokio::spawn(other.lock("a").wait(SOON).acquire());
+    server.until(|store| store.claims.len() == 2).await;
+    let place = server.with(|store| store.queues["a"].clone());
+    server.break_streams();
+    server.until(|store| store.streams.values().flatten().count() == 2).await;
+    assert_eq!(server.with(|store| store.queues["a"].clone()), place, "nobody lost its place");
+    assert!(guard.is_valid());
+    assert_eq!(guard.release().await, Ok(Released::InTime));
+    let guard = waits.await.expect("no panic").expect("its turn comes");
+    assert!(guard.is_valid());
+}
+
+#[tokio::test]
+async fn the_client_goes_to_the_leader() {
+    let (follower, leader) = (Server::start(), Server::start());
+    leader.with(|store| store.member_id = 2);
+    let address = leader.address();
+    follower.with(|store| store.leader = Some((2, address)));
+    let client = client(&follower, "lost").await;
+    let _guard = client.lock("a").acquire().await.expect("it is free");
+    follower.with(|store| assert!(store.claims.is_empty()));
+    leader.with(|store| assert_eq!(store.claims.len(), 1));
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_be_reached_is_done_without() {
+    let follower = Server::start();
+    follower.with(|store| store.leader = Some((2, "127.0.0.1:1".to_owned())));
+    let client = client(&follower, "patient").await;
+    let _guard = client.lock("a").acquire().await.expect("the follower passes it on");
+    follower.with(|store| assert_eq!(store.claims.len(), 1));
+}
+
+#[tokio::test]
+async fn the_endpoint_that_answers_is_found() {
+    let server = Server::start();
+    let client = Client::builder()
+        .endpoints(["http://127.0.0.1:1".to_owned(), server.endpoint()])
+        .connect()
+        .await
+        .expect("one of them answers");
+    drop(client.lock("a").acquire().await.expect("it is free"));
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_in_time() {
+    let outcome = Client::builder()
+        .endpoint("127.0.0.1:1")
+        .request_timeout(Duration::from_millis(200))
+        .connect()
+        .await;
+    let error = outcome.expect_err("nobody is there");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_unknown() {
+    let server = Server::start();
+    let client = client(&server, "writer").await;
+    assert!(client.kv().put("k", "1").await.expect("the server answers") > 0);
+    server.be_silent(true);
+    let write = tokio::spawn({
+        let kv = client.kv();
+        async move { kv.put("k", "2").await }
+    });
+    let outcome = write.await.expect("no panic").expect_err("nobody answers");
+    assert!(outcome.is_indeterminate(), "{outcome}");
+    assert!(!outcome.is_retryable());
+    server.be_silent(false);
+    let found = client.kv().get("k").await.expect("the server answers");
+    assert_eq!(found.expect("it was written").value, "1");
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_are_refused() {
+    for builder in [Client::builder().name(""), Client::builder().endpoint("not an address")] {
+        let error = builder.connect().await.expect_err("it makes no sense");
+        assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    }
+}

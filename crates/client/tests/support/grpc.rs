@@ -1,0 +1,450 @@
+//! The model as a real gRPC server on a loopback port, on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+
+use fencepost_client::BootTime;
+use fencepost_proto::v1 as pb;
+use fencepost_proto::v1::cluster_service_server::{ClusterService, ClusterServiceServer};
+use fencepost_proto::v1::lock_service_server::{LockService, LockServiceServer};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::Server as Transport;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::store::{Store, millis};
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// A server that runs until it is dropped.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    changes: watch::Sender<u64>,
+}
+
+struct State {
+    store: Store,
+    streams: BTreeMap<u64, mpsc::Sender<Result<pb::SessionResponse, Status>>>,
+    streams_opened: u64,
+    began: BootTime,
+    /// Swallows everything that comes in, and says nothing.
+    is_silent: bool,
+    damages_backups: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics while it looks at the server")
+    }
+
+    /// Changes something, and lets everybody know.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        state.tick();
+        let answer = change(&mut state);
+        state.send();
+        drop(state);
+        self.changed.notify_all();
+        self.changes.send_modify(|count| *count += 1);
+        answer
+    }
+}
+
+impl State {
+    fn tick(&mut self) {
+        let passed = BootTime::now().since(self.began).as_micros();
+        self.store.advance(u64::try_from(passed).expect("tests are short"));
+    }
+
+    fn send(&mut self) {
+        for (stream, frame) in self.store.take_frames() {
+            if let Some(sender) = self.streams.get(&stream).filter(|_| !self.is_silent) {
+                // A reader that is gone is no concern of the server.
+                let _ = sender.try_send(Ok(frame));
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        let state = State {
+            store: Store::new(),
+            streams: BTreeMap::new(),
+            streams_opened: 0,
+            began: BootTime::now(),
+            is_silent: false,
+            damages_backups: false,
+        };
+        let (changes, _) = watch::channel(0);
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), changes });
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let serving = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime can be made");
+            runtime.block_on(serve(serving, tell, stopped));
+        });
+        let address = told.recv().expect("the server says where it is");
+        Server { shared, address, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Looks at the store, or changes it.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        self.shared.change(|state| change(&mut state.store))
+    }
+
+    pub(crate) fn be_silent(&self, is_silent: bool) {
+        self.shared.change(|state| state.is_silent = is_silent);
+    }
+
+    pub(crate) fn damage_backups(&self) {
+        self.shared.change(|state| state.damages_backups = true);
+    }
+
+    /// Ends every stream, as a leader change does.
+    pub(crate) fn break_streams(&self) {
+        self.shared.change(|state| {
+            for (stream, _) in std::mem::take(&mut state.streams) {
+                state.store.close(stream);
+            }
+        });
+    }
+
+    /// Waits until the store is as wanted.
+    pub(crate) async fn until(&self, mut wanted: impl FnMut(&mut Store) -> bool) {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if wanted(&mut self.shared.lock().store) {
+                return;
+            }
+            changes.changed().await.expect("the server is there");
+        }
+    }
+
+    /// The same, and blocks the thread.
+    pub(crate) fn block_until(&self, mut wanted: impl FnMut(&mut Store) -> bool) {
+        let mut state = self.shared.lock();
+        while !wanted(&mut state.store) {
+            state = self.shared.changed.wait(state).expect("no test panics meanwhile");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the server has failed the test already.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(
+    shared: Arc<Shared>,
+    tell: std::sync::mpsc::SyncSender<SocketAddr>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    tell.send(listener.local_addr().expect("it is bound")).expect("somebody waits");
+    let (locks, cluster) = (Door(Arc::clone(&shared)), Door(Arc::clone(&shared)));
+    let serving = Transport::builder()
+        .add_service(LockServiceServer::new(locks))
+        .add_service(ClusterServiceServer::new(cluster))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    let mut clock = tokio::time::interval(std::time::Duration::from_millis(5));
+    let ticking = async {
+        loop {
+            clock.tick().await;
+            shared.change(|_| ());
+        }
+    };
+    tokio::select! {
+        served = serving => served.expect("the server runs"),
+        () = ticking => {}
+        _ = stopped => {}
+    }
+}
+
+struct Door(Arc<Shared>);
+
+#[tonic::async_trait]
+impl LockService for Door {
+    type SessionStream = Answers<pb::SessionResponse>;
+    type LeaseKeepAliveStream = Answers<pb::LeaseKeepAliveResponse>;
+    type WatchStream = Answers<pb::WatchResponse>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<pb::SessionRequest>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let (sender, receiver) = mpsc::channel(4_096);
+        let stream = self.0.change(|state| {
+            state.streams_opened += 1;
+            let stream = state.streams_opened;
+            state.streams.insert(stream, sender);
+            state.store.open(stream);
+            stream
+        });
+        let shared = Arc::clone(&self.0);
+        let mut incoming = request.into_inner();
+        tokio::spawn(async move {
+            while let Ok(Some(frame)) = incoming.message().await {
+                shared.change(|state| {
+                    if !state.is_silent {
+                        state.store.receive(stream, frame);
+                    }
+                });
+            }
+            shared.change(|state| {
+                state.streams.remove(&stream);
+                state.store.close(stream);
+            });
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn get_lock(
+        &self,
+        request: Request<pb::GetLockRequest>,
+    ) -> Result<Response<pb::GetLockResponse>, Status> {
+        let name = request.into_inner().name;
+        let lock = self.0.change(|state| state.store.lock_view(&name));
+        Ok(Response::new(pb::GetLockResponse { header: None, lock: Some(lock) }))
+    }
+
+    async fn list_locks(
+        &self,
+        request: Request<pb::ListLocksRequest>,
+    ) -> Result<Response<pb::ListLocksResponse>, Status> {
+        let ask = request.into_inner();
+        let locks = self.0.change(|state| {
+            let names = state.store.queues.keys();
+            let names = names.filter(|name| name.starts_with(&ask.prefix) && **name > ask.after);
+            names.map(|name| state.store.lock_view(name)).collect()
+        });
+        Ok(Response::new(pb::ListLocksResponse { header: None, locks, more: false }))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<pb::ExplainRequest>,
+    ) -> Result<Response<pb::ExplainResponse>, Status> {
+        let name = request.into_inner().name;
+        let holder = self.0.change(|state| state.store.holder_of(&name));
+        let reasons = vec![format!("{name} is held by {holder}")];
+        Ok(Response::new(pb::ExplainResponse { header: None, reasons }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<pb::ForceReleaseRequest>,
+    ) -> Result<Response<pb::ForceReleaseResponse>, Status> {
+        let ask = request.into_inner();
+        let left = self
+            .0
+            .change(|state| state.store.force(&ask.name, ask.fencing_token, ask.now, &ask.reason));
+        let left = left.ok_or_else(|| Status::failed_precondition("token mismatch"))?;
+        let pending_ms = millis(left);
+        let answer =
+            pb::ForceReleaseResponse { header: None, released: pending_ms == 0, pending_ms };
+        Ok(Response::new(answer))
+    }
+
+    async fn get_lease(
+        &self,
+        request: Request<pb::GetLeaseRequest>,
+    ) -> Result<Response<pb::GetLeaseResponse>, Status> {
+        let id = request.into_inner().id;
+        let lease = self.0.change(|state| {
+            state.store.leases.get(&id).map(|lease| pb::Lease {
+                id,
+                ttl_ms: millis(lease.ttl),
+                granted_ttl_ms: millis(lease.ttl),
+                epoch: lease.epoch,
+                client_id: lease.client.clone(),
+                ..Default::default()
+            })
+        });
+        let lease = Some(lease.ok_or_else(|| Status::not_found("lease not found"))?);
+        Ok(Response::new(pb::GetLeaseResponse { header: None, lease }))
+    }
+
+    async fn list_leases(
+        &self,
+        _request: Request<pb::ListLeasesRequest>,
+    ) -> Result<Response<pb::ListLeasesResponse>, Status> {
+        let ids: Vec<i64> = self.0.change(|state| state.store.leases.keys().copied().collect());
+        let leases = ids.into_iter().map(|id| pb::Lease { id, ..Default::default() }).collect();
+        Ok(Response::new(pb::ListLeasesResponse { header: None, leases, more: false }))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<pb::LeaseRevokeRequest>,
+    ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
+        let ask = request.into_inner();
+        let revoked = self.0.change(|state| state.store.revoke(ask.id, ask.epoch));
+        match revoked {
+            Ok(pb::session_response::Response::LeaseRevoked(answer)) => Ok(Response::new(answer)),
+            Ok(_) => Err(Status::internal("an answer of the wrong kind")),
+            Err(failure) => Err(Status::not_found(failure.message)),
+        }
+    }
+
+    async fn lock(
+        &self,
+        _: Request<pb::LockRequest>,
+    ) -> Result<Response<pb::LockResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn try_lock(
+        &self,
+        _: Request<pb::TryLockRequest>,
+    ) -> Result<Response<pb::TryLockResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn unlock(
+        &self,
+        _: Request<pb::UnlockRequest>,
+    ) -> Result<Response<pb::UnlockResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn lease_grant(
+        &self,
+        _: Request<pb::LeaseGrantRequest>,
+    ) -> Result<Response<pb::LeaseGrantResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn lease_keep_alive(
+        &self,
+        _: Request<Streaming<pb::LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        Err(not_there())
+    }
+
+    async fn watch(
+        &self,
+        _: Request<Streaming<pb::WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Err(not_there())
+    }
+
+    async fn put(&self, _: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn range(
+        &self,
+        _: Request<pb::RangeRequest>,
+    ) -> Result<Response<pb::RangeResponse>, Status> {
+        Err(not_there())
+    }
+
+    async fn delete_range(
+        &self,
+        _: Request<pb::DeleteRangeRequest>,
+    ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
+        Err(not_there())
+    }
+}
+
+/// The client under test does not use it: it has the session for that.
+fn not_there() -> Status {
+    Status::unimplemented("only over the session")
+}
+
+#[tonic::async_trait]
+impl ClusterService for Door {
+    type SnapshotStream = Answers<pb::SnapshotChunk>;
+
+    async fn status(
+        &self,
+        _: Request<pb::StatusRequest>,
+    ) -> Result<Response<pb::StatusResponse>, Status> {
+        let header = Some(self.0.change(|state| state.store.header()));
+        Ok(Response::new(pb::StatusResponse { header, ..Default::default() }))
+    }
+
+    async fn members(
+        &self,
+        _: Request<pb::MembersRequest>,
+    ) -> Result<Response<pb::MembersResponse>, Status> {
+        let member = pb::Member { id: 1, name: "n1".to_owned(), ..Default::default() };
+        Ok(Response::new(pb::MembersResponse { header: None, members: vec![member] }))
+    }
+
+    async fn add_member(
+        &self,
+        request: Request<pb::AddMemberRequest>,
+    ) -> Result<Response<pb::AddMemberResponse>, Status> {
+        match request.into_inner().name.as_str() {
+            "n1" => Err(Status::already_exists("a member named n1 exists already")),
+            _ => Ok(Response::new(pb::AddMemberResponse::default())),
+        }
+    }
+
+    async fn promote(
+        &self,
+        _: Request<pb::PromoteRequest>,
+    ) -> Result<Response<pb::PromoteResponse>, Status> {
+        Ok(Response::new(pb::PromoteResponse::default()))
+    }
+
+    async fn remove_member(
+        &self,
+        _: Request<pb::RemoveMemberRequest>,
+    ) -> Result<Response<pb::RemoveMemberResponse>, Status> {
+        Ok(Response::new(pb::RemoveMemberResponse::default()))
+    }
+
+    async fn move_leader(
+        &self,
+        _: Request<pb::MoveLeaderRequest>,
+    ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
+        Ok(Response::new(pb::MoveLeaderResponse::default()))
+    }
+
+    async fn snapshot(
+        &self,
+        _: Request<pb::SnapshotRequest>,
+    ) -> Result<Response<Self::SnapshotStream>, Status> {
+        let damages = self.0.change(|state| state.damages_backups);
+        let sum = crc32c::crc32c(b"one two three ") ^ u32::from(damages);
+        let chunk = |data: &'static [u8], crc32c: u32, is_last: bool| {
+            Ok(pb::SnapshotChunk { header: None, data: data.into(), crc32c, is_last })
+        };
+        let chunks =
+            [chunk(b"one ", 0, false), chunk(b"two ", 0, false), chunk(b"three ", sum, true)];
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+    }
+}

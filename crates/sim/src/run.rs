@@ -28,9 +28,13 @@ thread_local! {
 /// Runs one seed.
 #[must_use]
 pub fn run_seed(seed: u64, bug: Option<Bug>, prints: bool) -> Outcome {
+    watched(|| World::new(seed, bug, Trace::new(prints)).run())
+}
+
+/// Runs something that may panic, and makes a violation of that.
+fn watched(run: impl FnOnce() -> Outcome) -> Outcome {
     listen_for_panics();
     WATCHED.with_borrow_mut(|watched| *watched = true);
-    let run = || World::new(seed, bug, Trace::new(prints)).run();
     let outcome = catch_unwind(AssertUnwindSafe(run));
     WATCHED.with_borrow_mut(|watched| *watched = false);
     outcome.unwrap_or_else(|_| {
@@ -174,6 +178,14 @@ pub fn hours_and_minutes(micros: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_a_violation() {
+        let outcome = watched(|| panic!("entry 7 cannot follow 5"));
+        let violation = outcome.violation.expect("it panicked");
+        assert_eq!(violation.invariant, "panic");
+        assert!(violation.what.contains("entry 7 cannot follow 5"), "{}", violation.what);
+    }
 
     #[test]
     fn virtual_time_is_said_in_hours_and_minutes() {

@@ -159,7 +159,9 @@ impl Client {
             .get(&number)
             .is_some_and(|op| matches!(op.purpose, Purpose::Renew | Purpose::RenewOwned { .. }));
         let ttl = self.session.as_ref().map_or(2_000_000, |session| session.ttl_ms * 1_000);
-        let longest = if renews { (ttl / 6).clamp(80_000, 800_000) } else { 1_000_000 };
+        // The first client finds out whether the service serves, and must not wait for long.
+        let patience = if self.number.0 == 0 { 1_000_000 } else { self.plan.patience };
+        let longest = if renews { (ttl / 6).clamp(80_000, 800_000) } else { patience };
         self.dice.between(longest * 7 / 10, longest)
     }
 

@@ -50,6 +50,8 @@ pub struct WorkloadPlan {
     pub(crate) ttl: (u64, u64),
     /// The mean time between two acts of one client, in microseconds.
     pub(crate) think: u64,
+    /// How long a client waits for an answer at most, in microseconds.
+    pub(crate) patience: u64,
     /// Out of a million requests that were answered, so many come again later.
     pub(crate) copies: u32,
     /// Out of a million waiters, so many are cancelled.
@@ -104,6 +106,7 @@ impl WorkloadPlan {
             weights,
             ttl,
             think: clients * 1_000_000 / rate,
+            patience: *dice.pick(&[1_000_000, 1_000_000, 2_000_000, 8_000_000]),
             copies,
             cancels,
             terms,

@@ -154,6 +154,8 @@ pub enum PeerMessage {
     SnapshotPiece(SnapshotPiece),
     /// There is no such snapshot any more.
     SnapshotGone(SnapshotId),
+    /// Asks to be told if it is not a member any more.
+    AmIAMember,
     /// The receiver is not a member any more, and will never be one under this number again.
     YouWereRemoved,
 }

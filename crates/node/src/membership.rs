@@ -4,6 +4,11 @@
 //! vote, and which numbers are used up. It changes only when an entry of the log says so, so all
 //! members agree on it, and it travels in snapshots. Refuses: to let a number be used twice. The
 //! engine would take a new disk for the old one and count its forgotten votes.
+//!
+//! A change is *settled* by a second entry, which its leader writes when it has applied the first.
+//! Whoever has the second on disk knows from the same message that the first is committed. So when
+//! the second is committed too, a majority of the members as they are now knows of the change, and
+//! those who are not needed any more may go.
 
 mod codec;
 
@@ -12,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use raft::prelude::ConfState;
 
 use crate::io::MemberId;
-pub use codec::{decode_member, encode_member, is_sound};
+pub use codec::{SETTLING, decode_member, encode_member, is_sound};
 
 /// What a member is called and where it is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,8 +50,13 @@ pub struct Membership {
     pub conf: ConfState,
     /// All members.
     pub members: BTreeMap<MemberId, Member>,
+    /// Numbers that are no members any more by a change that is not settled: those who remain may
+    /// not know it yet, and may still need them.
+    pub leaving: BTreeSet<MemberId>,
     /// Numbers that were members and are not any more.
     pub removed: BTreeSet<MemberId>,
+    /// Whether a majority of the members knows of the last change, whatever crashes.
+    pub is_settled: bool,
 }
 
 impl Membership {
@@ -56,7 +66,14 @@ impl Membership {
         let members: BTreeMap<_, _> = members.into_iter().map(|one| (one.id, one)).collect();
         let voters: Vec<u64> = members.keys().copied().collect();
         let conf = ConfState::from((voters, Vec::new()));
-        Membership { cluster_id, conf, members, removed: BTreeSet::new() }
+        Membership {
+            cluster_id,
+            conf,
+            members,
+            leaving: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            is_settled: true,
+        }
     }
 
     /// Whether a number is one of a member, in whatever role.
@@ -97,7 +114,20 @@ impl Membership {
             self.members.keys().copied().filter(|&id| !self.contains(id)).collect();
         for id in gone {
             self.members.remove(&id);
-            self.removed.insert(id);
+            self.leaving.insert(id);
         }
+        self.is_settled = false;
+    }
+
+    /// A majority of the members knows of all changes.
+    pub fn settle(&mut self) {
+        self.removed.append(&mut self.leaving);
+        self.is_settled = true;
+    }
+
+    /// Whether a number was one of a member, and is used up.
+    #[must_use]
+    pub fn was_removed(&self, id: MemberId) -> bool {
+        self.removed.contains(&id) || self.leaving.contains(&id)
     }
 }

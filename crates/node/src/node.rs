@@ -37,9 +37,8 @@ use fetch::Fetch;
 use forward::Forwards;
 use give::Giving;
 use make::Making;
-use members::Changes;
 use propose::{Batch, Waiting};
-use read::Reads;
+use read::{ReadContext, Reads};
 
 /// One member of the cluster.
 pub struct Node {
@@ -60,6 +59,8 @@ pub struct Node {
     last_forward: u64,
     /// The last number that each other member's forwarded commands came with.
     heard_forwards: BTreeMap<MemberId, ForwardNumber>,
+    /// The last question of each other member about the commit index.
+    heard_questions: BTreeMap<MemberId, ReadContext>,
     reads: Reads,
     /// Messages that rest on batches which are not durable yet, by the number of the batch.
     held_back: VecDeque<(u64, Vec<Message>)>,
@@ -69,8 +70,8 @@ pub struct Node {
     last_stamp: LogTime,
     /// When each other member was last heard of.
     heard: BTreeMap<MemberId, u64>,
-    /// Changes of members that are in the log and not applied yet.
-    changes: Changes,
+    /// Who asked for the change of members that is not settled yet.
+    changing: Option<RequestId>,
     /// The snapshots that this node makes, sends and receives.
     making: Making,
     giving: Giving,
@@ -78,10 +79,8 @@ pub struct Node {
     /// A snapshot was installed with this batch, which is not durable yet. Until it is, the engine
     /// would look for the log that the snapshot has replaced.
     installing: Option<u64>,
-    /// The number of the batch that is being taken from the engine.
-    taking: u64,
     /// Since when this node, which leads, is no member any more.
-    leaving: Option<u64>,
+    resigning: Option<u64>,
     halted: bool,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
@@ -125,18 +124,18 @@ impl Node {
             forwarded: Forwards::default(),
             last_forward: 0,
             heard_forwards: BTreeMap::new(),
+            heard_questions: BTreeMap::new(),
             reads: Reads::default(),
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             last_stamp: LogTime::default(),
             heard: BTreeMap::new(),
-            changes: Changes::new(),
+            changing: None,
             making: Making::default(),
             giving: Giving::new(),
             fetch: None,
             installing: None,
-            taking: 0,
-            leaving: None,
+            resigning: None,
             halted: false,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -177,7 +176,8 @@ impl Node {
             }
         }
         self.drain(&mut outputs);
-        if !self.halted && self.leaving.is_none() {
+        if !self.halted && self.resigning.is_none() {
+            self.settle();
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
             self.make_if_due(&mut outputs);
@@ -186,8 +186,8 @@ impl Node {
     }
 
     fn take(&mut self, input: Input, outputs: &mut Vec<Output>) {
-        if let Some(since) = self.leaving {
-            self.take_leaving(since, input, outputs);
+        if let Some(since) = self.resigning {
+            self.take_resigning(since, input, outputs);
             return;
         }
         match input {
@@ -225,14 +225,15 @@ impl Node {
         }
         self.yield_if_stuck();
         self.leave_joint();
+        self.ask_if_member(outputs);
         self.give_up_gifts();
         self.tick_fetch(outputs);
     }
 
     /// What a leader that is no member any more still does.
-    fn take_leaving(&mut self, since: u64, input: Input, outputs: &mut Vec<Output>) {
+    fn take_resigning(&mut self, since: u64, input: Input, outputs: &mut Vec<Output>) {
         match input {
-            Input::Tick => self.tick_leaving(since, outputs),
+            Input::Tick => self.tick_resigning(since),
             Input::Persisted(number) => self.persisted(number, outputs),
             Input::Propose(proposal) => {
                 self.refuse(proposal.request, ProposeError::NoLeader, outputs);

@@ -41,6 +41,8 @@ pub mod kind {
     pub const SNAPSHOT_GONE: u8 = 6;
     /// The receiver is no member any more.
     pub const YOU_WERE_REMOVED: u8 = 7;
+    /// Asks whether it still is one.
+    pub const AM_I_A_MEMBER: u8 = 8;
     /// A member wants to talk to another.
     pub const HELLO: u8 = 16;
     /// It may.

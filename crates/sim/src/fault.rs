@@ -67,11 +67,14 @@ pub enum FaultKind {
     Transfer,
     /// All members are lost, and the cluster goes on from a backup.
     Restore,
+    /// The leader loses power, then the first one that votes for a successor, while the successor
+    /// is cut off. A vote that is forgotten makes two leaders of one term.
+    CrashVoter,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [FaultKind; 31] = [
+    pub const ALL: [FaultKind; 32] = [
         FaultKind::Loss,
         FaultKind::Duplicate,
         FaultKind::Delay,
@@ -103,6 +106,7 @@ impl FaultKind {
         FaultKind::Replace,
         FaultKind::Transfer,
         FaultKind::Restore,
+        FaultKind::CrashVoter,
     ];
 
     /// Whether it lasts for the whole time of faults, instead of being done now and then.

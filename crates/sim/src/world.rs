@@ -83,6 +83,8 @@ pub struct World {
     longest_ttl: u64,
     /// The clients rest.
     rests: bool,
+    /// The next member that votes loses power.
+    a_voter_is_doomed: bool,
     dice: Streams,
     faults: FaultCounts,
     watch: Watch,
@@ -130,6 +132,7 @@ impl World {
             saving: None,
             longest_ttl: 0,
             rests: false,
+            a_voter_is_doomed: false,
             dice: Streams {
                 disk: dice(purpose::DISK),
                 faults: dice(purpose::FAULTS),

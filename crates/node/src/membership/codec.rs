@@ -10,13 +10,16 @@ use crate::bytes::{Reader, to_u64, to_usize};
 /// The format that this build writes, and the only one that it reads.
 const VERSION: u32 = 1;
 
+/// What a change says that changes nothing and settles the one before. No member reads like this.
+pub const SETTLING: &[u8] = b"settled";
+
 /// How long a name or an address may be.
 const TEXT_BYTES_MAX: usize = 255;
 
 impl Membership {
     /// Appends its bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let Membership { cluster_id, conf, members, removed } = self;
+        let Membership { cluster_id, conf, members, leaving, removed, is_settled } = self;
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&cluster_id.to_le_bytes());
         for ids in [&conf.voters, &conf.learners, &conf.voters_outgoing, &conf.learners_next] {
@@ -27,7 +30,10 @@ impl Membership {
         for member in members.values() {
             encode_member(member, out);
         }
-        put_numbers(removed.iter().copied(), removed.len(), out);
+        for ids in [leaving, removed] {
+            put_numbers(ids.iter().copied(), ids.len(), out);
+        }
+        out.push(u8::from(*is_settled));
     }
 
     /// Reads what [`Membership::encode`] wrote; nothing if it cannot be that.
@@ -50,8 +56,11 @@ impl Membership {
             let member = member_from(&mut from)?;
             members.insert(member.id, member);
         }
+        let leaving: BTreeSet<u64> = numbers(&mut from)?.into_iter().collect();
         let removed: BTreeSet<u64> = numbers(&mut from)?.into_iter().collect();
-        from.is_empty().then_some(Membership { cluster_id, conf, members, removed })
+        let is_settled = from.u8()? != 0;
+        let membership = Membership { cluster_id, conf, members, leaving, removed, is_settled };
+        from.is_empty().then_some(membership)
     }
 }
 

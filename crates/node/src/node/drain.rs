@@ -21,14 +21,9 @@ impl Node {
     }
 
     fn take_ready(&mut self, mut ready: Ready, outputs: &mut Vec<Output>) {
-        // A leader replicates while its own disk is still busy. But once it tells that a change of
-        // members is committed, a member that it needed may be gone: it must not forget the change.
-        let is_change = |entry: &Entry| entry.get_entry_type() != EntryType::EntryNormal;
-        let changes_members = ready.committed_entries().iter().any(is_change);
-        let mut held_back = ready.take_messages();
-        if !changes_members {
-            self.send(std::mem::take(&mut held_back), outputs);
-        }
+        // A leader replicates while its own disk is still busy.
+        let messages = ready.take_messages();
+        self.send(messages, outputs);
         for read in ready.take_read_states() {
             self.reads.confirm(&read.request_ctx, read.index);
         }
@@ -40,9 +35,8 @@ impl Node {
         if start.is_some() {
             self.installing = Some(number);
         }
-        self.taking = number;
-        let persist = self.write_down(&ready, start, changes_members);
-        held_back.extend(ready.take_persisted_messages());
+        let persist = self.write_down(&ready, start);
+        let held_back = ready.take_persisted_messages();
         let committed = ready.take_committed_entries();
         self.raft.advance_append_async(ready);
         self.held_back.push_back((number, held_back));
@@ -60,12 +54,7 @@ impl Node {
     }
 
     /// What of this must reach the disk. It is readable in memory from here on.
-    fn write_down(
-        &mut self,
-        ready: &Ready,
-        start: Option<Start>,
-        changes_members: bool,
-    ) -> Option<Persist> {
+    fn write_down(&mut self, ready: &Ready, start: Option<Start>) -> Option<Persist> {
         if self.mutant(Mutant::MembersChangeOnAppend) {
             self.change_members_at_once(ready.entries());
         }
@@ -75,9 +64,8 @@ impl Node {
             store.set_hard_state(hard_state.clone());
         }
         // A commit index alone needs no sync of its own: after a restart the leader tells it
-        // again. It goes along with whatever is persisted next. Who could lead, however, must be
-        // known without being told.
-        if !ready.must_sync() && !changes_members {
+        // again. It goes along with whatever is persisted next.
+        if !ready.must_sync() {
             return None;
         }
         if self.mutant(Mutant::VotesUnsynced) && ready.entries().is_empty() && start.is_none() {
@@ -113,11 +101,10 @@ impl Node {
         }
         // The engine does not expect a leader that is no member.
         if let Some(number) = last
-            && self.leaving.is_none()
+            && self.resigning.is_none()
         {
             self.raft.on_persist_ready(number);
         }
-        self.answer_changes(bound, outputs);
     }
 
     fn apply(&mut self, committed: Vec<Entry>, outputs: &mut Vec<Output>) {
@@ -197,7 +184,7 @@ impl Node {
             if !self.mutant(Mutant::ReplyIgnoresTerm) {
                 self.abandon_batches(outputs);
             }
-            self.abandon_changes(outputs);
+            self.abandon_change(outputs);
             self.giving.clear();
         }
         if before.leader != role.leader {

@@ -35,6 +35,8 @@ impl Node {
             }
             PeerMessage::SnapshotPiece(piece) => self.take_piece(piece, outputs),
             PeerMessage::SnapshotGone(id) => self.snapshot_gone(from, id),
+            // If it is none, that was said above.
+            PeerMessage::AmIAMember => {}
             PeerMessage::YouWereRemoved => self.leave(outputs),
         }
     }
@@ -42,6 +44,11 @@ impl Node {
     fn step(&mut self, message: Message, outputs: &mut Vec<Output>) {
         if message.get_msg_type() == MessageType::MsgSnapshot {
             self.offered(message, outputs);
+            return;
+        }
+        if message.get_msg_type() == MessageType::MsgReadIndex
+            && !self.is_new_question(message.from, &message.entries[0].data)
+        {
             return;
         }
         // A refusal concerns the message alone, and its sender will notice.

@@ -1,28 +1,20 @@
 //! Changes of members: what is allowed, and what they do when the log says so.
+//!
+//! Nobody is sent away, and nobody is told that a change is done, before it is settled: until then
+//! those who remain could forget it in a crash, and wait for one that is gone.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
+use raft::INVALID_ID;
 use raft::prelude::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry};
 
 use super::Node;
 use crate::io::{Change, ChangeError, MemberId, Output, PeerMessage, RequestId};
-use crate::membership::{Member, Standing, decode_member, encode_member, is_sound};
+use crate::membership::{Member, SETTLING, Standing, decode_member, encode_member, is_sound};
 
 /// A member that lacks more entries than this does not vote yet: a quorum that needs it would
 /// have to wait for it.
 const BEHIND_MAX: u64 = 256;
-
-/// A change that is in the log and not applied yet.
-#[derive(Debug)]
-pub(super) struct Changing {
-    index: u64,
-    term: u64,
-    request: RequestId,
-    /// What came of it, and the batch that makes it durable here.
-    done: Option<(u64, Result<(), ChangeError>)>,
-}
-
-pub(super) type Changes = VecDeque<Changing>;
 
 type Checked = Result<Option<ConfChangeV2>, ChangeError>;
 
@@ -32,8 +24,7 @@ impl Node {
         let refusal = match self.check_change(change) {
             Ok(Some(change)) => match self.raft.propose_conf_change(Vec::new(), change) {
                 Ok(()) => {
-                    let (index, term) = (self.last_index(), self.raft.raft.term);
-                    self.changes.push_back(Changing { index, term, request, done: None });
+                    self.changing = Some(request);
                     return;
                 }
                 Err(_) => Err(ChangeError::NotLeader { leader: self.role.leader }),
@@ -50,7 +41,7 @@ impl Node {
             return Err(ChangeError::NotLeader { leader: self.role.leader });
         }
         // The engine would silently replace the change by an empty entry.
-        if self.raft.raft.has_pending_conf() || self.membership.is_joint() {
+        if self.raft.raft.has_pending_conf() || !self.membership.is_settled {
             return Err(ChangeError::Pending);
         }
         match change {
@@ -65,7 +56,7 @@ impl Node {
         if !is_sound(&member) {
             return Err(ChangeError::Malformed);
         }
-        if self.membership.removed.contains(&member.id) {
+        if self.membership.was_removed(member.id) {
             return Err(ChangeError::WasRemoved(member.id));
         }
         let others = self.membership.members.values().filter(|other| other.id != member.id);
@@ -101,7 +92,7 @@ impl Node {
     fn check_remove(&mut self, id: MemberId) -> Checked {
         let mut voters = self.membership.voters();
         match self.membership.standing(id) {
-            None if self.membership.removed.contains(&id) => return Ok(None),
+            None if self.membership.was_removed(id) => return Ok(None),
             None => return Err(ChangeError::UnknownMember(id)),
             Some(Standing::Learner) => {}
             Some(Standing::Voter) if voters.len() == 1 => return Err(ChangeError::LastVoter),
@@ -116,19 +107,23 @@ impl Node {
 
     fn check_replace(&mut self, old: MemberId, new: MemberId) -> Checked {
         let mut voters = self.membership.voters();
-        if self.membership.standing(new).is_none() {
-            return Err(ChangeError::UnknownMember(new));
+        match self.membership.standing(new) {
+            None => return Err(ChangeError::UnknownMember(new)),
+            Some(Standing::Voter) if self.membership.was_removed(old) || old == new => {
+                return Ok(None);
+            }
+            Some(_) => {}
         }
         if !voters.remove(&old) {
             return Err(ChangeError::UnknownMember(old));
-        }
-        if old == new {
-            return Ok(None);
         }
         if !voters.insert(new) {
             return self.check_remove(old);
         }
         self.check_caught_up(new)?;
+        if old == self.config.id && voters.len() == 1 {
+            return self.give_a_successor(new);
+        }
         self.check_quorum(&voters)?;
         // On the way through the joint configuration, the present voters must agree too.
         self.check_quorum(&self.membership.voters())?;
@@ -140,7 +135,7 @@ impl Node {
     fn check_caught_up(&self, id: MemberId) -> Result<(), ChangeError> {
         let matched = self.raft.raft.prs().get(id).map_or(0, |progress| progress.matched);
         let behind = self.last_index().saturating_sub(matched);
-        if behind > BEHIND_MAX || !self.is_active(id) {
+        if matched == 0 || behind > BEHIND_MAX || !self.is_active(id) {
             return Err(ChangeError::NotCaughtUp { behind });
         }
         Ok(())
@@ -161,6 +156,14 @@ impl Node {
         id == self.config.id || self.heard.get(&id).is_some_and(recent)
     }
 
+    /// The only voter is to go and has nobody to hand over to: the new one votes first. What was
+    /// asked for is not done by that, so it must be asked for again.
+    fn give_a_successor(&mut self, new: MemberId) -> Checked {
+        let promotion = change_of(&[(ConfChangeType::AddNode, new)]);
+        drop(self.raft.propose_conf_change(Vec::new(), promotion));
+        Err(ChangeError::HandingOver)
+    }
+
     /// A leader that is to go hands over first: its successor takes it out.
     fn hand_over_if_self(&mut self, id: MemberId) -> Result<(), ChangeError> {
         if id != self.config.id {
@@ -178,60 +181,50 @@ impl Node {
         conf: ConfState,
         outputs: &mut Vec<Output>,
     ) {
+        if self.leads() && change.context == SETTLING {
+            // Whoever misses this will ask.
+            for &id in &self.membership.leaving {
+                outputs.push(Output::Send(id, PeerMessage::YouWereRemoved));
+            }
+        }
         self.take_members(change, conf);
         self.machine.pass(entry.index);
         outputs.push(Output::Members(Box::new(self.membership.clone())));
-        let number = self.taking;
-        for changing in self.changes.iter_mut().filter(|one| one.index <= entry.index) {
-            let same = (changing.index, changing.term) == (entry.index, entry.term);
-            let result = if same { Ok(()) } else { Err(ChangeError::Indeterminate) };
-            changing.done.get_or_insert((number, result));
+        if self.membership.is_settled
+            && let Some(request) = self.changing.take()
+        {
+            outputs.push(Output::Changed(request, Ok(())));
         }
-        if !self.membership.removed.contains(&self.config.id) {
-            return;
-        }
-        if self.leads() {
-            self.leaving = Some(self.ticks);
-        } else {
-            self.leave(outputs);
-        }
-    }
-
-    /// Answers the changes that this node's own disk knows of. A member that was taken out may be
-    /// switched off as soon as that is answered: this node must not forget it then.
-    pub(super) fn answer_changes(&mut self, bound: u64, outputs: &mut Vec<Output>) {
-        let is_durable = |changing: &mut Changing| {
-            changing.done.as_ref().is_some_and(|(number, _)| *number < bound)
-        };
-        while let Some(changing) = self.changes.pop_front_if(is_durable) {
-            let result = changing.done.map_or(Ok(()), |(_, result)| result);
-            outputs.push(Output::Changed(changing.request, result));
+        if self.leads() && self.membership.was_removed(self.config.id) {
+            self.resigning = Some(self.ticks);
         }
     }
 
     /// A leader that has taken itself out stays for one election timeout and repeats how far the
-    /// log is committed. The others may not know yet that they do not need it any more, and could
-    /// wait for it for ever.
-    pub(super) fn tick_leaving(&mut self, since: u64, outputs: &mut Vec<Output>) {
+    /// log is committed: the others may not know yet that they do not need it any more. Then it
+    /// lets them elect another one, and stays until that one tells it to go.
+    pub(super) fn tick_resigning(&mut self, since: u64) {
         self.ticks += 1;
         self.raft.ping();
         if since + self.config.election_ticks.1 as u64 <= self.ticks {
-            self.drain(outputs);
-            self.leave(outputs);
+            let term = self.raft.raft.term;
+            self.raft.raft.become_follower(term, INVALID_ID);
+            self.resigning = None;
         }
     }
 
     pub(super) fn take_members(&mut self, change: &ConfChangeV2, conf: ConfState) {
         self.raft.mut_store().set_conf_state(conf.clone());
-        self.membership.change(conf, decode_member(&change.context));
+        match change.context == SETTLING {
+            true => self.membership.settle(),
+            false => self.membership.change(conf, decode_member(&change.context)),
+        }
     }
 
     /// Leadership is lost: a change that is in the log may still come to pass.
-    pub(super) fn abandon_changes(&mut self, outputs: &mut Vec<Output>) {
-        for changing in std::mem::take(&mut self.changes) {
-            let result =
-                changing.done.map_or(Err(ChangeError::Indeterminate), |(_, result)| result);
-            outputs.push(Output::Changed(changing.request, result));
+    pub(super) fn abandon_change(&mut self, outputs: &mut Vec<Output>) {
+        if let Some(request) = self.changing.take() {
+            outputs.push(Output::Changed(request, Err(ChangeError::Indeterminate)));
         }
     }
 
@@ -243,6 +236,36 @@ impl Node {
             // If it is refused, the next tick tries again.
             drop(self.raft.propose_conf_change(Vec::new(), ConfChangeV2::default()));
         }
+    }
+
+    /// Writes the entry that settles the last change, as soon as that is applied.
+    pub(super) fn settle(&mut self) {
+        let changing = self.raft.raft.has_pending_conf() || self.membership.is_joint();
+        if self.membership.is_settled || changing || !self.leads() {
+            return;
+        }
+        // To say that a voter votes changes nothing. The engine takes no change that is empty.
+        let nothing = change_of(&[(ConfChangeType::AddNode, self.config.id)]);
+        let settling = ConfChangeV2 { context: SETTLING.to_vec(), ..nothing };
+        // If it is refused, the next input tries again.
+        drop(self.raft.propose_conf_change(Vec::new(), settling));
+    }
+
+    /// A node that cannot stand for election says nothing by itself. If the others are silent too,
+    /// it may be that it was taken out while it was away: it asks them.
+    pub(super) fn ask_if_member(&self, outputs: &mut Vec<Output>) {
+        let patience = self.config.election_ticks.1 as u64;
+        let is_quiet = !self.members_heard_since(self.ticks.saturating_sub(patience));
+        if self.raft.raft.promotable() || !is_quiet || !self.ticks.is_multiple_of(patience) {
+            return;
+        }
+        for &to in self.membership.members.keys().filter(|&&id| id != self.config.id) {
+            outputs.push(Output::Send(to, PeerMessage::AmIAMember));
+        }
+    }
+
+    fn members_heard_since(&self, tick: u64) -> bool {
+        self.heard.values().any(|&heard| heard > tick)
     }
 
     /// Tells a stranger that was a member once that it is none any more. Says whether it was one.
@@ -257,7 +280,7 @@ impl Node {
     /// This node is no member any more.
     pub(super) fn leave(&mut self, outputs: &mut Vec<Output>) {
         self.abandon_batches(outputs);
-        self.abandon_changes(outputs);
+        self.abandon_change(outputs);
         outputs.push(Output::Removed);
         self.halted = true;
     }

@@ -1,7 +1,7 @@
 //! Reads of the state as it is now: one round of the quorum for all that wait, no disk.
 
 use super::Node;
-use crate::io::{Output, ProposeError, RequestId};
+use crate::io::{MemberId, Output, ProposeError, RequestId};
 use crate::mutant::Mutant;
 
 /// A question to the quorum that is not answered after so many ticks is asked again: the engine
@@ -18,6 +18,28 @@ pub(super) struct Reads {
     /// Confirmed for an index that must be applied first.
     confirmed: Vec<(u64, Vec<Read>)>,
     last_context: u64,
+}
+
+/// What names a question: who asks, in which life, and which one. They grow, over all restarts, so
+/// that an answer to an old question cannot pass for an answer to a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ReadContext {
+    member: MemberId,
+    boot: u64,
+    count: u64,
+}
+
+impl ReadContext {
+    fn encode(self) -> Vec<u8> {
+        [self.member, self.boot, self.count].iter().flat_map(|part| part.to_be_bytes()).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<ReadContext> {
+        let bytes: &[u8; 24] = bytes.try_into().ok()?;
+        let (parts, _) = bytes.as_chunks::<8>();
+        let [member, boot, count] = [0, 1, 2].map(|part| u64::from_be_bytes(parts[part]));
+        Some(ReadContext { member, boot, count })
+    }
 }
 
 /// One read, and when it came.
@@ -88,14 +110,28 @@ impl Node {
         self.reads.asked = Some(Asked { contexts: vec![context], reads, tick: self.ticks });
     }
 
-    /// Every question has a context of its own, over all members and restarts: an answer to an
-    /// old one must not pass for an answer to this.
     fn put_question(&mut self) -> Vec<u8> {
         self.reads.last_context += 1;
-        let parts = [self.config.id, self.config.boot, self.reads.last_context];
-        let context: Vec<u8> = parts.iter().flat_map(|part| part.to_be_bytes()).collect();
+        let (member, boot) = (self.config.id, self.config.boot);
+        let context = ReadContext { member, boot, count: self.reads.last_context }.encode();
         self.raft.read_index(context.clone());
         context
+    }
+
+    /// Whether another member's question is a new one.
+    ///
+    /// The engine asks the quorum about all questions in the order in which they came, and takes
+    /// an answer to one for an answer to all before it. A copy of an old question, behind a newer
+    /// one, would let an old answer pass for an answer to the newer one: whoever leads no more
+    /// could still serve a read.
+    pub(super) fn is_new_question(&mut self, from: MemberId, context: &[u8]) -> bool {
+        let Some(context) = ReadContext::decode(context) else { return false };
+        let last = self.heard_questions.get(&from);
+        if context.member != from || last.is_some_and(|&last| context <= last) {
+            return false;
+        }
+        self.heard_questions.insert(from, context);
+        true
     }
 
     /// Asks again what was not answered, and gives up what has waited for too long.

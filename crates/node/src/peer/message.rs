@@ -50,6 +50,7 @@ pub fn encode_message(message: &PeerMessage, out: &mut Vec<u8>) -> bool {
             put_frame(kind::SNAPSHOT_GONE, out, |out| put_snapshot_id(*id, out))
         }
         PeerMessage::YouWereRemoved => put_frame(kind::YOU_WERE_REMOVED, out, |_| {}),
+        PeerMessage::AmIAMember => put_frame(kind::AM_I_A_MEMBER, out, |_| {}),
     }
 }
 
@@ -76,6 +77,7 @@ pub fn decode_message(kind: u8, body: &[u8]) -> Option<PeerMessage> {
         }
         kind::SNAPSHOT_GONE => PeerMessage::SnapshotGone(snapshot_id(&mut from)?),
         kind::YOU_WERE_REMOVED => PeerMessage::YouWereRemoved,
+        kind::AM_I_A_MEMBER => PeerMessage::AmIAMember,
         _ => return None,
     };
     from.is_empty().then_some(message)

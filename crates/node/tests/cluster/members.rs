@@ -2,7 +2,7 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key, Outcome};
-use fencepost_node::io::{Change, ChangeError, Input, RequestId};
+use fencepost_node::io::{Change, ChangeError, Input, PeerMessage, RequestId};
 use fencepost_node::membership::Standing;
 
 use crate::support::{Cluster, MS, named};
@@ -68,8 +68,7 @@ fn a_lost_disk_is_replaced_under_a_new_number() {
     insist(&mut cluster, &Change::Add(member));
     insist(&mut cluster, &Change::Replace { old: lost, new: 4 });
     let leader = cluster.elect();
-    let left = |cluster: &Cluster| !cluster.node(leader).membership().is_joint();
-    assert!(cluster.run_until(left), "it stays between the old members and the new");
+    assert!(!cluster.node(leader).membership().is_joint(), "it is between the old and the new");
     let members = cluster.node(leader).membership();
     assert_eq!(members.standing(4), Some(Standing::Voter));
     assert_eq!(members.standing(lost), None);
@@ -218,4 +217,75 @@ fn replacing_a_member_by_itself_changes_nothing() {
     let itself = Change::Replace { old: others[1], new: others[1] };
     assert_eq!(cluster.change(leader, itself), Ok(()));
     assert_eq!(cluster.node(leader).membership().voters().len(), 3);
+}
+
+#[test]
+fn nobody_is_sent_away_before_those_who_remain_cannot_forget_it() {
+    let mut shown = false;
+    for moment in 0..120 {
+        let mut cluster = Cluster::new(2, 5);
+        let leader = cluster.elect();
+        let other = 3 - leader;
+        cluster.copies = true;
+        cluster.slow_disk(leader, 20 * MS);
+        cluster.input(leader, Input::Change(RequestId(1), Change::Remove(other)));
+        cluster.run(moment * MS);
+        cluster.kill(leader);
+        shown |= cluster.removed.contains(&other);
+        if cluster.removed.contains(&other) || cluster.changed.contains_key(&1) {
+            cluster.kill(other);
+        }
+        cluster.start(leader);
+        cluster.elect();
+    }
+    assert!(shown, "it was never sent away");
+}
+
+#[test]
+fn a_learner_that_was_taken_out_while_it_was_away_is_told() {
+    let mut cluster = Cluster::new(3, 14);
+    cluster.elect();
+    let member = cluster.newcomer(4);
+    insist(&mut cluster, &Change::Add(member));
+    assert!(cluster.run_until(|cluster| cluster.node(4).membership().contains(4)));
+    cluster.kill(4);
+    insist(&mut cluster, &Change::Remove(4));
+    cluster.start(4);
+    assert!(cluster.run_until(|cluster| cluster.removed.contains(&4)), "it was never told");
+}
+
+#[test]
+fn a_learner_with_an_empty_log_has_not_caught_up() {
+    let mut cluster = Cluster::new(3, 15);
+    let leader = cluster.elect();
+    assert_eq!(cluster.change(leader, Change::Add(named(4))), Ok(()));
+    // It talks, but it has nothing.
+    cluster.input(leader, Input::Peer(4, PeerMessage::AmIAMember));
+    let refused = cluster.change(leader, Change::Promote(4));
+    assert!(matches!(refused, Err(ChangeError::NotCaughtUp { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_replacement_that_is_asked_for_again_is_done() {
+    let mut cluster = Cluster::new(3, 16);
+    let leader = cluster.elect();
+    let old = (1..=3).find(|&id| id != leader).expect("there are three");
+    let member = cluster.newcomer(4);
+    insist(&mut cluster, &Change::Add(member));
+    insist(&mut cluster, &Change::Replace { old, new: 4 });
+    let leader = cluster.elect();
+    assert_eq!(cluster.change(leader, Change::Replace { old, new: 4 }), Ok(()));
+}
+
+#[test]
+fn the_only_voter_can_be_replaced() {
+    let mut cluster = Cluster::new(1, 17);
+    cluster.elect();
+    let member = cluster.newcomer(2);
+    insist(&mut cluster, &Change::Add(member));
+    insist(&mut cluster, &Change::Replace { old: 1, new: 2 });
+    assert!(cluster.run_until(|cluster| cluster.removed.contains(&1)));
+    cluster.kill(1);
+    assert_eq!(cluster.elect(), 2);
+    assert!(matches!(cluster.done(2, put("a")), Outcome::Put(None)));
 }

@@ -2,7 +2,7 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key};
-use fencepost_node::io::{Input, PeerMessage};
+use fencepost_node::io::{Input, PeerMessage, RequestId};
 use raft::prelude::{ConfState, Entry, Message, Snapshot, SnapshotMetadata};
 
 use crate::chaos::Dice;
@@ -77,4 +77,34 @@ fn whatever_a_peer_says_no_node_stops() {
             cluster.run(3 * MS);
         }
     }
+}
+
+/// A message of the engine to the leader of three, from one of its followers.
+fn say(cluster: &mut Cluster, message: &Message) {
+    let bytes = prost_for_raft::Message::encode_to_vec(message);
+    cluster.input(message.to, Input::Peer(message.from, PeerMessage::Raft(bytes)));
+}
+
+#[test]
+fn a_doubled_question_lets_no_old_answer_confirm_a_newer_one() {
+    let mut cluster = Cluster::new(3, 4);
+    let to = cluster.elect();
+    cluster.done(to, Action::Put(Put { key: Key::from("a"), ..Put::default() }));
+    let from = (1..=3).find(|&id| id != to).expect("there are three");
+    let context: Vec<u8> =
+        [from, 1, 1_000_000].iter().flat_map(|n: &u64| n.to_be_bytes()).collect();
+    let asked = Entry { data: context.clone(), ..Entry::default() };
+    let question = Message { to, from, entries: vec![asked], ..Message::default() };
+    let question = Message { msg_type: 15, ..question };
+    say(&mut cluster, &question);
+    cluster.run(20 * MS);
+    // From here on another one may lead: nobody confirms anything.
+    (1..=3).for_each(|id| cluster.isolate(id));
+    let read = RequestId(1_000_001);
+    cluster.input(to, Input::Read(read));
+    say(&mut cluster, &question);
+    let term = cluster.node(to).role().term;
+    let answer = Message { msg_type: 9, to, from, term, context, ..Message::default() };
+    say(&mut cluster, &answer);
+    assert!(!cluster.reads.contains(&read.0), "an old answer has confirmed a newer question");
 }

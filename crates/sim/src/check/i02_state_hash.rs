@@ -32,7 +32,9 @@ pub(super) struct StateHash {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Who {
     members: BTreeSet<u64>,
+    leaving: BTreeSet<u64>,
     removed: BTreeSet<u64>,
+    is_settled: bool,
     voters: [BTreeSet<u64>; 2],
 }
 
@@ -42,7 +44,9 @@ impl Who {
         let set = |ids: &[u64]| ids.iter().copied().collect();
         Who {
             members: membership.members.keys().copied().collect(),
+            leaving: membership.leaving.clone(),
             removed: membership.removed.clone(),
+            is_settled: membership.is_settled,
             voters: [set(&conf.voters), set(&conf.voters_outgoing)],
         }
     }

@@ -92,6 +92,7 @@ impl World {
             FaultKind::Replace => self.exchange(),
             FaultKind::Transfer => self.transfer(),
             FaultKind::Restore => false,
+            FaultKind::CrashVoter => self.doom_a_voter(),
         }
     }
 

@@ -17,6 +17,7 @@ impl World {
         self.trace.note(self.now, 110, &[], format_args!("all faults end"));
         self.watch.tell(self.now, &Seen::Healed);
         self.network.heal();
+        self.a_voter_is_doomed = false;
         let ids: Vec<MemberId> = self.members.keys().copied().collect();
         for id in ids {
             self.heal_member(id);

@@ -6,7 +6,7 @@ use super::World;
 use super::happening::{Happening, ToMember};
 use super::member::Write;
 use super::network::{End, Route};
-use super::shown::Shown;
+use super::shown::{Shown, is_vote};
 use crate::bug::Bug;
 use crate::seen::Seen;
 
@@ -102,21 +102,29 @@ impl World {
             PeerMessage::SnapshotPiece(_) => 4,
             PeerMessage::SnapshotGone(_) => 5,
             PeerMessage::YouWereRemoved => 6,
+            PeerMessage::AmIAMember => 7,
         };
         let Route { first, copy } =
             self.network.route(self.now, (End::Member(from), End::Member(to)));
         let arrives = first.unwrap_or(0);
         let what = format_args!("n{from} to n{to}: {}, arrives {arrives}", Shown(&message));
         self.trace.note(self.now, 26, &[from, to, kind, arrives], what);
-        if let PeerMessage::Raft(bytes) = &message {
-            self.trace.bytes(bytes);
-        }
+        let votes = match &message {
+            PeerMessage::Raft(bytes) => {
+                self.trace.bytes(bytes);
+                is_vote(bytes)
+            }
+            _ => false,
+        };
         if let Some(at) = copy {
             let hears = ToMember::Hears(from, message.clone());
             self.agenda.plan(at, Happening::Member(to, hears));
         }
         if let Some(at) = first {
             self.agenda.plan(at, Happening::Member(to, ToMember::Hears(from, message)));
+        }
+        if votes {
+            self.voted(from, to);
         }
     }
 

@@ -24,6 +24,7 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "piece {} of {}", piece.number, piece.id.index)
             }
             PeerMessage::SnapshotGone(id) => write!(f, "snapshot {} is gone", id.index),
+            PeerMessage::AmIAMember => write!(f, "am I a member"),
             PeerMessage::YouWereRemoved => write!(f, "you were removed"),
         }
     }
@@ -56,31 +57,49 @@ const KINDS: [&str; 19] = [
 const FIELDS: [(u64, &str); 6] =
     [(4, "term"), (5, "log term"), (6, "index"), (8, "commit"), (10, "rejects"), (11, "hint")];
 
-/// Reads as much of the engine's encoding as a trace needs: whole numbers, and how many entries.
+/// Whether a message of the engine says yes to a candidate.
+pub(super) fn is_vote(bytes: &[u8]) -> bool {
+    let (mut votes, mut rejects) = (false, false);
+    for (field, value) in Fields(bytes) {
+        votes |= field == 1 && value == 6;
+        rejects |= field == 10 && value != 0;
+    }
+    votes && !rejects
+}
+
 fn show_raft(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (mut rest, mut kind, mut entries) = (bytes, 0, 0);
+    let (mut kind, mut entries) = (0, 0);
     let mut shown = String::new();
-    while let Some(key) = varint(&mut rest) {
-        match (key >> 3, key & 7) {
-            (field, 0) => {
-                let value = varint(&mut rest).unwrap_or_default();
-                if field == 1 {
-                    kind = value;
-                }
-                if let Some((_, name)) = FIELDS.iter().find(|(number, _)| *number == field) {
-                    shown += &format!(", {name} {value}");
-                }
-            }
-            (field, 2) => {
-                let len = varint(&mut rest).and_then(|len| usize::try_from(len).ok());
-                rest = rest.get(len.unwrap_or(usize::MAX)..).unwrap_or_default();
-                entries += u32::from(field == 7);
-            }
-            _ => break,
+    for (field, value) in Fields(bytes) {
+        match field {
+            1 => kind = value,
+            7 => entries += 1,
+            _ => {}
+        }
+        if let Some((_, name)) = FIELDS.iter().find(|(number, _)| *number == field) {
+            shown += &format!(", {name} {value}");
         }
     }
     let name = usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind)).unwrap_or(&"?");
     write!(f, "{name}{shown}, {entries} entries")
+}
+
+/// The fields of a message in the engine's encoding: whole numbers, and the lengths of others.
+struct Fields<'a>(&'a [u8]);
+
+impl Iterator for Fields<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let key = varint(&mut self.0)?;
+        let value = varint(&mut self.0)?;
+        match key & 7 {
+            0 => {}
+            2 => self.0 = self.0.get(usize::try_from(value).ok()?..)?,
+            _ => return None,
+        }
+        Some((key >> 3, value))
+    }
 }
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {

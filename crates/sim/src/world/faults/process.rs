@@ -23,6 +23,28 @@ impl World {
         true
     }
 
+    /// The leader loses power for a moment. So will the first one that votes for another.
+    pub(super) fn doom_a_voter(&mut self) -> bool {
+        let Some(leader) = self.leader() else { return false };
+        self.a_voter_is_doomed = true;
+        self.crash_briefly(leader);
+        true
+    }
+
+    /// A member has voted for a candidate.
+    pub(in crate::world) fn voted(&mut self, voter: MemberId, candidate: MemberId) {
+        if std::mem::take(&mut self.a_voter_is_doomed) {
+            self.crash_briefly(voter);
+            self.isolate(Some(candidate));
+        }
+    }
+
+    fn crash_briefly(&mut self, id: MemberId) {
+        self.end_process(id, Ending::PowerCut);
+        let down = self.dice.faults.roll(100 * MS);
+        self.plan_in(down, Happening::Start(id));
+    }
+
     pub(super) fn power_cut(&mut self) -> bool {
         let running = self.running();
         for &id in &running {

@@ -7,10 +7,12 @@
 //! [`dispatch`].
 
 mod command;
+mod etcd3;
 mod fix;
 mod sim;
 mod soak;
 mod steps;
+mod stores;
 mod test;
 mod tidy;
 mod verify;

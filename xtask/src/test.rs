@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use crate::command::{cargo, has_cargo};
+use crate::etcd3;
 use crate::steps::Steps;
+use crate::stores;
 use crate::verify;
 
 const WORKSPACE: [&str; 2] = ["--workspace", "--locked"];
@@ -18,12 +20,17 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut steps = Steps::default();
     verify::steps(root, &mut steps)?;
 
+    steps.run("stores for the tests", || {
+        stores::install();
+        Ok(())
+    })?;
     let runner = Runner::choose(root);
     steps.run("tests", || cargo(root, &runner.args(&WORKSPACE)))?;
     if runner == Runner::Nextest {
         // Plain `cargo test` has run these already; nextest cannot.
         steps.run("doc tests", || cargo(root, &["test", "--doc", "--workspace", "--locked"]))?;
     }
+    steps.run("tests of etcd's Python client", || etcd3::run(root))?;
     steps.run("planted bugs", || cargo(root, &runner.args(&PLANTED)))?;
 
     eprintln!("xtask test: {}", steps.summary());

@@ -1,44 +1,148 @@
 //! The `fencepost` command: argv, environment, signals and exit codes, and nothing else.
 //!
 //! One file per verb. A new verb is a module with `Args` and `run`, a variant of [`Verb`] and one
-//! arm of [`dispatch`].
+//! arm of [`dispatch`]. A verb that talks to the service is also given [`common::Common`].
 
 mod banner;
+mod common;
+mod completions;
+mod config;
+mod config_file;
+mod connect;
+mod dev;
+mod elect;
+mod exec;
+mod failure;
+mod ids;
+mod key_view;
+mod kv;
+mod lease;
+mod lock;
+mod lock_view;
 mod logs;
+mod ls;
+mod man;
+mod member;
+mod member_view;
+mod move_leader;
+mod origin;
+mod output;
+mod release;
 mod serve;
+mod settings;
+mod show;
 mod signals;
+mod snapshot;
+mod status;
+mod unlock;
+mod watch;
+mod watchdog;
+mod words;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::common::Common;
+use crate::origin::Sources;
 
 /// A distributed lock service: first come, first served, and every grant carries a fencing token.
 #[derive(Parser)]
-#[command(name = "fencepost", version, arg_required_else_help = true)]
+#[command(name = "fencepost", bin_name = "fencepost", version, arg_required_else_help = true)]
 struct Cli {
+    #[command(flatten)]
+    common: Common,
+
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run one node
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
+    Dev(dev::Args),
+    Lock(lock::Args),
+    Elect(elect::Args),
+    Ls(ls::Args),
+    Show(show::Args),
+    Watch(watch::Args),
+    Unlock(unlock::Args),
+    Release(release::Args),
+    Lease(lease::Args),
+    Kv(kv::Args),
+    Status(status::Args),
+    Member(member::Args),
+    MoveLeader(move_leader::Args),
+    Snapshot(snapshot::Args),
+    Config(config::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+    #[command(name = "__exec", hide = true)]
+    Exec(exec::Args),
+    #[command(name = "__watchdog", hide = true)]
+    Watchdog(watchdog::Args),
 }
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().verb) {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match dispatch(cli.verb, &cli.common, &Sources::of(&matches)) {
         Ok(code) => code,
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What, why and what to do stand in the message, on a line each.
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            tell(&error);
+            failure::exit_code(&error)
         }
     }
 }
 
-fn dispatch(verb: Verb) -> anyhow::Result<ExitCode> {
+fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Serve(args) => serve::run(args),
+        Verb::Serve(args) => serve::run(*args, sources, common),
+        Verb::Dev(args) => dev::run(&args),
+        Verb::Lock(args) => lock::run(args, common),
+        Verb::Elect(args) => elect::run(args, common),
+        Verb::Ls(args) => ls::run(&args, common),
+        Verb::Show(args) => show::run(&args, common),
+        Verb::Watch(args) => watch::run(&args, common),
+        Verb::Unlock(args) => unlock::run(&args, common),
+        Verb::Release(args) => release::run(&args, common),
+        Verb::Lease(args) => lease::run(&args, common),
+        Verb::Kv(args) => kv::run(args, common),
+        Verb::Status(args) => status::run(&args, common),
+        Verb::Member(args) => member::run(args, common),
+        Verb::MoveLeader(args) => move_leader::run(&args, common),
+        Verb::Snapshot(args) => snapshot::run(args, common),
+        Verb::Config(args) => config::run(args, sources, common),
+        Verb::Completions(args) => completions::run(&args, &Cli::command()),
+        Verb::Man(args) => man::run(&args, Cli::command()),
+        Verb::Exec(args) => exec::run(args),
+        Verb::Watchdog(args) => watchdog::run(&args),
+    }
+}
+
+/// What, why and what to do stand in the message, on a line each.
+fn tell(error: &anyhow::Error) {
+    let whole = error.to_string();
+    // A message of one line is no such message: then its causes say the rest.
+    let text = if whole.contains('\n') { whole } else { format!("{error:#}") };
+    // Whoever has closed standard error does not want to hear it.
+    let _ = writeln!(io::stderr(), "error: {}", text.replace('\n', "\n       "));
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    kind == Some(io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
     }
 }

@@ -1,19 +1,27 @@
 //! `fencepost serve`: runs one node until it is told to end.
 
+mod farewell;
+mod reload;
+mod reporter;
+
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use fencepost_node::peer::Listed;
-use fencepost_node::shell::{Ended, Notice, Observer, Origin, Settings, start};
+use fencepost_node::shell;
+use fencepost_node::shell::{Ended, Origin, RunningNode};
 use fencepost_server::Server;
+use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::logs::{self, Format};
-use crate::{banner, signals};
+use crate::common::Common;
+use crate::failure::Failure;
+use crate::origin::Sources;
+use crate::settings::{self, Settings};
+use crate::{banner, logs, signals};
 
 /// Run one node.
 ///
@@ -21,119 +29,72 @@ use crate::{banner, signals};
 /// others or to join one. A directory that was used before goes on as what it is.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the node keeps what it must not forget
-    #[arg(
-        long,
-        env = "FENCEPOST_DATA_DIR",
-        default_value = "./fencepost-data",
-        value_name = "DIR"
-    )]
-    data_dir: PathBuf,
-
-    /// Where clients connect
-    #[arg(long, env = "FENCEPOST_LISTEN", default_value = "127.0.0.1:7420", value_name = "ADDR")]
-    listen: SocketAddr,
-
-    /// Where other members connect
-    #[arg(
-        long,
-        env = "FENCEPOST_PEER_LISTEN",
-        default_value = "127.0.0.1:7421",
-        value_name = "ADDR"
-    )]
-    peer_listen: SocketAddr,
-
-    /// Where clients are told to connect, if that is not where the node listens
-    #[arg(long, env = "FENCEPOST_ADVERTISE", value_name = "HOST:PORT")]
-    advertise: Option<String>,
-
-    /// Where other members are told to connect, if that is not where the node listens
-    #[arg(long, env = "FENCEPOST_PEER_ADVERTISE", value_name = "HOST:PORT")]
-    peer_advertise: Option<String>,
-
-    /// What people call the node [default: node-PORT, by the port for clients]
-    #[arg(long, env = "FENCEPOST_NAME")]
-    name: Option<String>,
-
-    /// Begin a new cluster of one; also what happens without any of these three
-    #[arg(long, group = "origin")]
-    bootstrap: bool,
-
-    /// Begin a new cluster with others: the name and the peer address of every node, the same list
-    /// for all of them
-    #[arg(
-        long,
-        env = "FENCEPOST_INITIAL_CLUSTER",
-        group = "origin",
-        value_name = "N1=HOST:PORT,…"
-    )]
-    initial_cluster: Option<String>,
-
-    /// Join a cluster through the peer address of one of its members
-    #[arg(long, env = "FENCEPOST_JOIN", group = "origin", value_name = "HOST:PORT")]
-    join: Option<String>,
-
-    /// Listen on addresses that other machines reach, without encryption and without accounts
-    #[arg(long, env = "FENCEPOST_INSECURE")]
-    insecure: bool,
-
-    /// What to log: error, warn, info, debug, trace
-    #[arg(long, env = "FENCEPOST_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
-    log_level: String,
-
-    /// How log lines look
-    #[arg(long, env = "FENCEPOST_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
-    log_format: Format,
+    #[command(flatten)]
+    settings: settings::Args,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    logs::begin(&args.log_level, args.log_format)?;
-    refuse_open_addresses(&args)?;
+pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Result<ExitCode> {
+    let settings = Settings::resolve(args.settings, sources, &common.endpoints.file()?)?;
+    refuse_open_addresses(&settings)?;
+    let origin = beginning(&settings)?;
+    let level = logs::begin(&settings.log_level.value, settings.log_format.value)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
-    runtime.block_on(serve(args))
+    runtime.block_on(async {
+        let reload = reload::Reload { level, settings: settings.clone(), common: common.clone() };
+        let reloads = tokio::spawn(reload.run(signals::hang_ups()?));
+        let code = serve(&settings, origin).await;
+        reloads.abort();
+        code
+    })
 }
 
 /// Everybody who reaches the ports can take every lock.
-fn refuse_open_addresses(args: &Args) -> anyhow::Result<()> {
-    for (flag, address) in [("--listen", args.listen), ("--peer-listen", args.peer_listen)] {
-        if !address.ip().is_loopback() && !args.insecure {
-            bail!(
-                "refusing to listen on {address}\n\
-                 other machines reach it, and there is neither encryption nor a password yet\n\
-                 choose a loopback address for {flag}, or add --insecure if the network is yours"
-            );
+fn refuse_open_addresses(settings: &Settings) -> Result<(), Failure> {
+    let addresses = [("--listen", &settings.listen), ("--peer-listen", &settings.peer_listen)];
+    for (flag, address) in addresses {
+        if !address.value.ip().is_loopback() && !settings.insecure.value {
+            return Err(Failure::usage(
+                format!("refusing to listen on {}", address.value),
+                "other machines reach it, and there is neither encryption nor a password yet",
+                format!(
+                    "choose a loopback address for {flag}, or add --insecure if the network is yours"
+                ),
+            ));
         }
     }
     Ok(())
 }
 
-async fn serve(args: Args) -> anyhow::Result<ExitCode> {
-    let listener = TcpListener::bind(args.listen).await.with_context(|| {
-        format!(
-            "cannot listen for clients on {}\n\
-             stop what listens there, or choose another --listen",
-            args.listen
-        )
-    })?;
+async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
+    // From here on: one that came between two steps would be lost.
+    let mut signals = signals::End::listen()?;
+    let listener = listen(settings.listen.value).await?;
     let clients = listener.local_addr()?;
     let (tell, ended) = oneshot::channel();
-    let settings = settings(&args, clients, tell)?;
+    let given = given(settings, origin, clients, tell);
     let node = tokio::select! {
-        started = tokio::task::spawn_blocking(move || start(settings)) => started??,
+        started = tokio::task::spawn_blocking(move || shell::start(given)) => started??,
         // It may wait for others, for as long as it takes.
-        signal = signals::end() => {
-            tracing::info!(signal = signal?, "ended before it had started");
+        signal = signals.heard() => {
+            tracing::info!(signal, "ended before it had started");
             std::process::exit(0);
         }
     };
     let server = Server::start(node.handle(), listener).await?;
-    banner::show(&mut io::stderr(), &node.handle().status(), clients, &args.data_dir)?;
-    let ended = wait(ended).await?;
-    server.stop().await;
-    let ended = match ended {
-        Some(ended) => ended,
-        None => tokio::task::spawn_blocking(move || node.stop()).await?,
+    // A server serves whether or not somebody reads what it says.
+    let _ =
+        banner::show(&mut io::stderr(), &node.handle().status(), clients, &settings.data_dir.value);
+    tell_service_manager(NotifyState::Ready);
+    let ended = wait(&mut signals, ended).await?;
+    tell_service_manager(NotifyState::Stopping);
+    let ended = tokio::select! {
+        ended = end(node, server, ended) => ended?,
+        // Nothing is lost by it: what was confirmed is durable.
+        signal = signals.heard() => {
+            tracing::warn!(signal, "told twice to end: ending at once");
+            std::process::exit(1);
+        }
     };
     match ended {
         Ended::Stopped => Ok(ExitCode::SUCCESS),
@@ -147,85 +108,104 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|why| {
+        Failure::new(
+            format!("cannot listen for clients on {address}"),
+            format!("the system says: {why}"),
+            "stop what listens there, or choose another --listen",
+        )
+    })
+}
+
 /// Waits until the process is told to end, or the node ends by itself; then why.
-async fn wait(over: oneshot::Receiver<Ended>) -> anyhow::Result<Option<Ended>> {
+async fn wait(
+    signals: &mut signals::End,
+    over: oneshot::Receiver<Ended>,
+) -> anyhow::Result<Option<Ended>> {
     tokio::select! {
-        signal = signals::end() => {
-            tracing::info!(signal = signal?, "ending: handing over, then closing the log");
+        signal = signals.heard() => {
+            tracing::info!(signal, "ending: handing over, then closing the log");
             Ok(None)
         }
         ended = over => Ok(Some(ended?)),
     }
 }
 
-fn settings(
-    args: &Args,
+/// Hands leadership over, lets the clients go, and closes the log.
+async fn end(node: RunningNode, server: Server, ended: Option<Ended>) -> anyhow::Result<Ended> {
+    if let Some(ended) = ended {
+        server.stop().await;
+        return Ok(ended);
+    }
+    let handle = node.handle().clone();
+    // First, so that clients who are sent away find a leader elsewhere.
+    tokio::task::spawn_blocking(move || farewell::hand_over(&handle)).await?;
+    server.stop().await;
+    Ok(tokio::task::spawn_blocking(move || node.stop()).await?)
+}
+
+/// Does nothing where there is no systemd.
+fn tell_service_manager(state: NotifyState<'_>) {
+    if let Err(why) = sd_notify::notify(&[state]) {
+        tracing::warn!(%why, "cannot tell the service manager");
+    }
+}
+
+fn given(
+    settings: &Settings,
+    origin: Origin,
     clients: SocketAddr,
     ended: oneshot::Sender<Ended>,
-) -> anyhow::Result<Settings> {
-    let name = args.name.clone().unwrap_or_else(|| format!("node-{}", clients.port()));
-    let origin = match (&args.initial_cluster, &args.join) {
-        (Some(list), _) => Origin::Founders(listed(list)?),
-        (None, Some(address)) => Origin::Join(vec![address.clone()]),
-        (None, None) => Origin::Alone,
-    };
-    Ok(Settings {
-        peer_listen: args.peer_listen,
-        peer_advertised: args.peer_advertise.clone(),
-        client: args.advertise.clone().unwrap_or_else(|| clients.to_string()),
+) -> shell::Settings {
+    let name = settings.name.value.clone();
+    let name = name.unwrap_or_else(|| format!("node-{}", clients.port()));
+    let advertised = settings.advertise.value.clone();
+    shell::Settings {
+        peer_listen: settings.peer_listen.value,
+        peer_advertised: settings.peer_advertise.value.clone(),
+        client: advertised.unwrap_or_else(|| clients.to_string()),
         origin,
-        observers: vec![Box::new(Reporter { ended: Some(ended) })],
-        ..Settings::new(args.data_dir.clone(), &name)
+        observers: vec![Box::new(reporter::Reporter::new(ended))],
+        ..shell::Settings::new(settings.data_dir.value.clone(), &name)
+    }
+}
+
+fn beginning(settings: &Settings) -> Result<Origin, Failure> {
+    Ok(match (&settings.initial_cluster.value, &settings.join.value) {
+        (Some(list), _) => Origin::Founders(listed(list)?),
+        (None, Some(address)) if is_address(address) => Origin::Join(vec![address.clone()]),
+        (None, Some(address)) => {
+            return Err(Failure::usage(
+                format!("cannot join through {address}"),
+                "it is no address: a host and the port for members are needed, as 10.0.0.1:7421",
+                "correct --join, FENCEPOST_JOIN or the configuration file",
+            ));
+        }
+        (None, None) => Origin::Alone,
     })
 }
 
+/// Whether this is a host and a port. Whether there is such a host, only the network knows.
+fn is_address(text: &str) -> bool {
+    let port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    text.rsplit_once(':').is_some_and(port)
+}
+
 /// Reads `n1=host:port,n2=host:port`.
-fn listed(list: &str) -> anyhow::Result<Vec<Listed>> {
+fn listed(list: &str) -> Result<Vec<Listed>, Failure> {
     let one = |part: &str| {
         let (name, peer) = part.split_once('=')?;
-        let whole = !name.is_empty() && peer.contains(':');
+        let whole = !name.is_empty() && is_address(peer);
         whole.then(|| Listed { name: name.to_owned(), peer: peer.to_owned() })
     };
     let parts = list.split(',').map(str::trim);
     let listed: Option<Vec<Listed>> = parts.map(one).collect();
-    listed.with_context(|| {
-        format!(
-            "cannot understand the initial cluster {list}\n\
-             it names every node and where its peers reach it: n1=10.0.0.1:7421,n2=10.0.0.2:7421\n\
-             correct --initial-cluster or FENCEPOST_INITIAL_CLUSTER"
+    listed.ok_or_else(|| {
+        Failure::usage(
+            format!("cannot understand the initial cluster {list}"),
+            "it names every node and where its peers reach it: n1=10.0.0.1:7421,n2=10.0.0.2:7421",
+            "correct --initial-cluster, FENCEPOST_INITIAL_CLUSTER or the configuration file",
         )
     })
-}
-
-/// Logs what an operator should know, and tells when the node has ended.
-struct Reporter {
-    ended: Option<oneshot::Sender<Ended>>,
-}
-
-impl Observer for Reporter {
-    fn observe(&mut self, notices: &[Notice]) -> bool {
-        for notice in notices {
-            match notice {
-                Notice::Role(role) if role.leads => tracing::info!(term = role.term, "leads now"),
-                Notice::Role(role) => {
-                    let leader = role.leader.map(|leader| format!("{leader:x}"));
-                    tracing::info!(term = role.term, leader, "follows now");
-                }
-                Notice::Members(members) => {
-                    tracing::info!(members = members.members.len(), "the members have changed");
-                }
-                Notice::Installed(id) => {
-                    tracing::info!(index = id.index, "took over a snapshot from another member");
-                }
-                Notice::Trouble(what) => tracing::warn!("{what}"),
-                Notice::Waiting(what) => tracing::info!("{what}"),
-                Notice::Ended(ended) => {
-                    // Nobody listens any more if the process ends anyway.
-                    drop(self.ended.take().map(|tell| tell.send(ended.clone())));
-                }
-                Notice::Applied(..) | Notice::Connected(_) => {}
-            }
-        }
-        true
-    }
 }

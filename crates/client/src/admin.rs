@@ -1,4 +1,4 @@
-//! Looking at locks, and taking them away.
+//! Looking at locks, giving them back by their number, and taking them away.
 
 use std::time::Duration;
 
@@ -86,6 +86,29 @@ impl Client {
             async move { LockServiceClient::new(channel).explain(request).await }
         });
         Ok(answer.await?.reasons)
+    }
+
+    /// Gives back a lock that was acquired under a lease by whomever: with a [`Guard`](crate::Guard)
+    /// there is a better way. Returns whether there was anything to give back. Repeating it does no
+    /// harm.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rejected`] if the lease has ended, or holds the lock with another token or not at
+    /// all; [`Error::Indeterminate`] if there was no answer.
+    pub async fn unlock(
+        &self,
+        name: impl Into<String>,
+        lease_id: i64,
+        token: Token,
+    ) -> Result<bool, Error> {
+        let (name, fencing_token) = (name.into(), token.get());
+        let request = pb::UnlockRequest { name, lease_id, fencing_token, lease_epoch: 0 };
+        let answer = self.shell().unary(false, move |channel| {
+            let request = request.clone();
+            async move { LockServiceClient::new(channel).unlock(request).await }
+        });
+        Ok(answer.await?.released)
     }
 
     /// Takes a lock from its holder, as an operator. `token` names the holder that is meant, so that

@@ -113,7 +113,7 @@ impl Client {
         let stream = self.shell().unary(true, |channel| async move {
             let client = ClusterServiceClient::new(channel);
             let mut client = client.max_decoding_message_size(ANSWER_LEN_MAX);
-            client.snapshot(pb::SnapshotRequest {}).await
+            client.snapshot(pb::SnapshotRequest::default()).await
         });
         Ok(Snapshot { stream: stream.await?, sum: 0, is_over: false })
     }

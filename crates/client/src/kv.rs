@@ -50,7 +50,12 @@ impl Kv {
         self.put_as(request).await
     }
 
-    pub(crate) async fn put_as(&self, request: pb::PutRequest) -> Result<i64, Error> {
+    /// Writes a key, as the request says it. Returns the revision of the write.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Kv::put), and [`Error::Rejected`] if the lease has ended.
+    pub async fn put_as(&self, request: pb::PutRequest) -> Result<i64, Error> {
         let answer = call(&self.shell, Request::Put(request), false).await?;
         match answer.response {
             Some(Response::Put(_)) => Ok(answer.header.map_or(0, |header| header.revision)),
@@ -80,6 +85,24 @@ impl Kv {
     ) -> Result<pb::RangeResponse, Error> {
         let key = prefix.into();
         self.range_as(pb::RangeRequest { key, prefix: true, limit, ..Default::default() }).await
+    }
+
+    /// Reads one page of the keys that begin with `prefix`: at most `limit`, or as many as a message
+    /// carries if that is zero, behind the key `after` (of the last page's last key; empty for the
+    /// first page). A page costs the service what it brings, wherever it lies.
+    ///
+    /// # Errors
+    ///
+    /// If the service cannot be reached, or refuses.
+    pub async fn page(
+        &self,
+        prefix: impl Into<String>,
+        after: impl Into<Bytes>,
+        limit: u32,
+    ) -> Result<pb::RangeResponse, Error> {
+        let (key, after) = (prefix.into(), after.into());
+        let prefix = true;
+        self.range_as(pb::RangeRequest { key, prefix, after, limit, ..Default::default() }).await
     }
 
     /// Reads keys, as the request says it.

@@ -72,7 +72,7 @@ mod lock;
 mod shell;
 mod watch;
 
-pub use crate::core::{Loss, Released};
+pub use crate::core::{Loss, Place, Released};
 pub use admin::Forced;
 pub use boot_time::BootTime;
 pub use builder::Builder;

@@ -1,12 +1,15 @@
 //! Acquiring locks.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
-use crate::core::{Input, LockSpec, Mode, OpId, Wait};
+use crate::core::{Input, LockSpec, Mode, OpId, Place, Wait};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::shell::{Order, Reply, Shell};
@@ -20,12 +23,16 @@ pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
 pub struct LockBuilder {
     shell: Arc<Shell>,
     spec: LockSpec,
+    on_queued: Option<OnQueued>,
 }
+
+/// Is told how a wait stands.
+type OnQueued = Arc<dyn Fn(&Place) + Send + Sync>;
 
 impl LockBuilder {
     pub(crate) fn new(shell: Arc<Shell>, names: Vec<String>) -> LockBuilder {
         let spec = LockSpec { names, ttl: TTL_DEFAULT, ..LockSpec::default() };
-        LockBuilder { shell, spec }
+        LockBuilder { shell, spec, on_queued: None }
     }
 
     /// How long the lock outlives a holder that has gone silent. Thirty seconds if not given; the
@@ -119,6 +126,16 @@ impl LockBuilder {
         self
     }
 
+    /// Calls this with the place in the queue, and who holds the lock, when the wait begins and
+    /// whenever that was found to have changed.
+    ///
+    /// It is called by whoever polls the acquire. The service looks a few times a second, and less
+    /// often if very many wait; a place that has changed again meanwhile is left out.
+    pub fn on_queued(mut self, tell: impl Fn(&Place) + Send + Sync + 'static) -> LockBuilder {
+        self.on_queued = Some(Arc::new(tell));
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// Acquires of one name on one client are granted in the order in which this was first polled.
@@ -135,12 +152,34 @@ impl LockBuilder {
         let op = self.shell.next_op();
         let mut pending = Pending { shell: &self.shell, op, is_open: true };
         let input = Input::Acquire(op, Box::new(self.spec));
-        let outcome = self.shell.ask(op, input, Reply::Acquired).await;
+        let (places, moves) = watch::channel(Place::default());
+        let places = self.on_queued.is_some().then_some(places);
+        let asked = self.shell.ask(op, input, |to| Reply::Acquired(to, places));
+        let outcome = match self.on_queued {
+            Some(tell) => tell_until(&*tell, moves, asked).await,
+            None => asked.await,
+        };
         pending.is_open = false;
         drop(pending);
         let granted = outcome?.take();
         let (held, state) = granted.ok_or_else(|| Error::protocol("the grant was taken before"))?;
         Ok(Guard::new(self.shell, *held, state))
+    }
+}
+
+/// Tells how the wait stands until it is over.
+async fn tell_until<T>(
+    tell: &(dyn Fn(&Place) + Send + Sync),
+    mut moves: watch::Receiver<Place>,
+    asked: impl Future<Output = T>,
+) -> T {
+    let mut asked = pin!(asked);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut asked => return outcome,
+            Ok(()) = moves.changed() => tell(&moves.borrow_and_update()),
+        }
     }
 }
 

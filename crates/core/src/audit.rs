@@ -109,6 +109,10 @@ impl State {
                 if many.held() != holds {
                     return Err(format!("{name} counts {} holders of {holds}", many.held()));
                 }
+                let foreign = records.iter().filter(|one| one.contender().is_none()).count();
+                if many.foreign() != foreign {
+                    return Err(format!("{name} counts {} foreign of {foreign}", many.foreign()));
+                }
                 if many.frontier().map(|(spot, _)| spot) != frontier.map(|record| record.spot()) {
                     return Err(format!("the frontier of {name} is in the wrong place"));
                 }
@@ -149,7 +153,7 @@ impl State {
             let Some(contender) = record.contender() else {
                 continue;
             };
-            if let Some(call) = contender.call() {
+            if let Some(call) = contender.bound_to() {
                 calls.entry((call.node, call.boot)).or_default().insert(key.clone());
             }
             if contender.is_grouped() {

@@ -172,6 +172,10 @@ pub struct LeaseRevoke {
 pub struct Disconnect {
     /// The lease whose connection it was.
     pub lease: LeaseRef,
+    /// The number of the last renewal that came over that connection; zero if none did. If the
+    /// lease was renewed by another one since, its client has a newer connection, and this one is
+    /// not missed.
+    pub renewal: u64,
 }
 
 /// Writes a key.
@@ -325,7 +329,8 @@ pub struct Terms {
     pub budget: Millis,
     /// After holding for so long, the lease is no longer renewed. Zero for no bound.
     pub hold_max: Millis,
-    /// The call that this acquire is bound to, if it must not outlive one.
+    /// The call that asks, if it is one that may be cancelled. If it waits, what it waits for must
+    /// not outlive it.
     pub call: Option<CallId>,
 }
 
@@ -373,6 +378,9 @@ pub enum CancelTarget {
     Seq(Seq),
     /// The contender in this lock's queue that was created at this revision.
     Contender(LockName, Token),
+    /// The contender in this lock's queue that this call has made, or was the last to take up. A
+    /// call that is gone must not end what a later one, also of another member, relies on.
+    Call(LockName, CallId),
 }
 
 impl Default for CancelTarget {
@@ -461,11 +469,13 @@ pub struct ReleaseAs {
 /// Tells that calls are being answered, so that their contenders no longer depend on them.
 ///
 /// It must be in the log before the answer leaves: a client that was told of a grant which is
-/// then taken back as an orphan's would share the lock with its successor.
+/// then taken back as an orphan's would share the lock with its successor. The answer is
+/// [`NotFound`](crate::Outcome::NotFound) if one of them is not there any more: then there is no
+/// grant to tell of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallsAnswered {
-    /// The calls' contenders: the key, and the revision that created it.
-    pub contenders: Vec<(Key, Token)>,
+    /// The calls' contenders: the key, the revision that created it, and the call.
+    pub contenders: Vec<(Key, Token, CallId)>,
 }
 
 /// Tells that a member's boots up to this one, and with them their calls, are gone.

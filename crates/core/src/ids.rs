@@ -125,13 +125,15 @@ pub struct NodeId(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Boot(pub u64);
 
-/// A call that a client has open on one boot of one member.
+/// A call that a client has open on one boot of one member. No two calls have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
     /// The member that serves the call.
     pub node: NodeId,
     /// That member's boot; the call dies with it.
     pub boot: Boot,
+    /// Counts the calls of that boot.
+    pub number: u64,
 }
 
 macro_rules! text_id {

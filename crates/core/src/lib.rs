@@ -29,6 +29,7 @@ pub mod outcome;
 pub mod query;
 pub mod range;
 pub mod text;
+pub mod work;
 
 mod audit;
 mod kv;

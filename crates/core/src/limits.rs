@@ -48,8 +48,9 @@ pub const POSITION_COUNTED_MAX: u32 = 10_000;
 /// Leases and other timers that one entry ends before its commands run, so that an entry's cost
 /// is bounded however many leases are due at once.
 pub const DUE_PER_ENTRY_MAX: u32 = 4_096;
-/// Events in the history ring.
-pub const HISTORY_EVENTS_MAX: u32 = 100_000;
+/// Events in the history ring. Each takes about 130 bytes, and the ring is full soon: more would be a
+/// good part of all memory beside a hundred thousand locks.
+pub const HISTORY_EVENTS_MAX: u32 = 50_000;
 /// Bytes in the history ring, keys and values included.
 pub const HISTORY_BYTES_MAX: u32 = 64 << 20;
 /// Single tokens that one lock's fence floor lists.

@@ -44,9 +44,10 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         }
         Action::ReleaseMany(release) => return check_all(actor, release.names.iter()),
         Action::Txn(txn) => return check_txn(actor, txn),
-        Action::Cancel(Cancel { target: CancelTarget::Contender(name, _), .. }) => {
-            (Verb::Use, name)
-        }
+        Action::Cancel(Cancel {
+            target: CancelTarget::Contender(name, _) | CancelTarget::Call(name, _),
+            ..
+        }) => (Verb::Use, name),
         Action::Cancel(_)
         | Action::LeaseGrant(_)
         | Action::LeaseRenew(_)

@@ -165,7 +165,7 @@ impl Step<'_> {
     fn refresh(&mut self, once: &Once, action: &Action, known: Outcome) -> Outcome {
         match action {
             Action::Acquire(acquire) => {
-                self.reattach(&acquire.name, acquire.lease.id, acquire.terms.call);
+                self.reattach(&acquire.name, acquire.lease.id, acquire.terms.call, acquire.wait);
                 self.refresh_place(&acquire.name, acquire.lease.id, known)
             }
             Action::AcquireAs(acquire) => {
@@ -173,12 +173,12 @@ impl Step<'_> {
                     // Looking for it may just have ended it, and with it the wait.
                     return self.kept_answer(once, action).unwrap_or(known);
                 };
-                self.reattach(&acquire.name, lease, acquire.terms.call);
+                self.reattach(&acquire.name, lease, acquire.terms.call, acquire.wait);
                 self.refresh_place(&acquire.name, lease, known)
             }
             Action::AcquireMany(acquire) => {
                 for (name, _) in &acquire.locks {
-                    self.reattach(name, acquire.lease.id, acquire.terms.call);
+                    self.reattach(name, acquire.lease.id, acquire.terms.call, acquire.wait);
                 }
                 let first = acquire.locks.first().map(|(name, _)| name);
                 match (&known, first) {
@@ -227,6 +227,7 @@ pub(crate) fn fingerprint(action: &Action) -> u32 {
         Action::Cancel(cancel) => match &cancel.target {
             CancelTarget::Seq(seq) => (5, b"", seq.0),
             CancelTarget::Contender(name, token) => (6, name, token.0),
+            CancelTarget::Call(name, call) => (14, name, call.number),
         },
         Action::Release(release) => (7, &release.name, release.token.0),
         Action::ReleaseMany(release) => {

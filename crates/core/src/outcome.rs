@@ -136,6 +136,9 @@ pub struct Place {
     /// How many do not hold up to and including this one; one is next. Foreign keys ahead count
     /// too: they are in the way.
     pub position: u64,
+    /// Who is first in the queue, and so holds the lock if anybody does: its client, or its key if
+    /// it has none.
+    pub holder: ClientId,
 }
 
 /// The answer of a transaction.

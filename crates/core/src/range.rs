@@ -71,6 +71,46 @@ impl KeyRange {
     }
 }
 
+impl KeyRange {
+    /// The bounds of what lies inside and behind `after`, so that a page begins where the last one
+    /// ended without passing over what came before.
+    pub(crate) fn bounds_after<'a>(&'a self, after: Option<&'a [u8]>) -> Option<Bounds<'a>> {
+        let (from, to) = self.bounds()?;
+        let Some(after) = after.filter(|after| **after >= **self.start()) else {
+            return Some((from, to));
+        };
+        let is_behind_all = match to {
+            Bound::Included(last) => after >= last,
+            Bound::Excluded(end) => after >= end,
+            Bound::Unbounded => false,
+        };
+        (!is_behind_all).then_some((Bound::Excluded(after), to))
+    }
+}
+
+/// A page of a range of keys, in their order. Costs as much as it brings, however many keys the
+/// range holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Which keys.
+    pub range: KeyRange,
+    /// Only those behind this key, which need not exist.
+    pub after: Option<Key>,
+    /// At most so many.
+    pub limit: usize,
+    /// Answer without values.
+    pub keys_only: bool,
+}
+
+/// The answer to a [`PageQuery`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// What was found.
+    pub kvs: Vec<KeyValue>,
+    /// Whether there are keys behind these.
+    pub more: bool,
+}
+
 /// A question about a range of keys, with etcd's vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeQuery {

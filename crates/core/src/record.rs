@@ -56,8 +56,13 @@ pub(crate) struct Extra {
     pub(crate) grouped: bool,
     /// Several acquires were answered with this place, not only `Contender::seq`.
     pub(crate) shared_answer: bool,
-    /// The call it must not outlive.
+    /// The call that may take it back: the last one that asked for it.
+    ///
+    /// None, if it belongs to its lease alone: because a session asked for it, or because more
+    /// than one call was told that it holds.
     pub(crate) call: Option<CallId>,
+    /// It must not outlive that call: nobody was told of it yet.
+    pub(crate) bound: bool,
     pub(crate) lock_delay: Millis,
     pub(crate) budget: Millis,
     pub(crate) hold_max: Millis,
@@ -97,6 +102,11 @@ impl Contender {
 
     pub(crate) fn call(&self) -> Option<CallId> {
         self.extra.as_ref().and_then(|extra| extra.call)
+    }
+
+    /// The call that it must not outlive.
+    pub(crate) fn bound_to(&self) -> Option<CallId> {
+        self.extra.as_ref().filter(|extra| extra.bound).and_then(|extra| extra.call)
     }
 
     pub(crate) fn forced(&self) -> Option<LogTime> {

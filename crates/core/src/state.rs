@@ -17,6 +17,7 @@ use crate::outcome::Reply;
 use crate::record::Record;
 use crate::step::Step;
 use crate::timer::Timers;
+use crate::work::Work;
 
 /// What applying an entry did, as data. Whoever runs the state delivers it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,6 +68,8 @@ pub struct State {
 
     /// How many leases the commands of the present entry may still end because they are due.
     pub(crate) dead_left: u32,
+    /// What was done so far, for people.
+    pub(crate) work: Work,
 
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -104,6 +107,7 @@ impl State {
             calls: BTreeMap::new(),
             timers: Timers::default(),
             dead_left: 0,
+            work: Work::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -121,6 +125,7 @@ impl State {
         }
         self.dead_left = self.limits.due_per_entry_max;
         self.end_what_is_due(&mut effects.events);
+        self.work.note_entry(entry.commands.len());
         effects.replies.reserve(entry.commands.len());
         for command in entry.commands {
             let outcome = Step::new(self, &mut effects.events).run(command);
@@ -179,6 +184,11 @@ impl State {
     /// What happened lately.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// What was done since this state was made or read.
+    pub fn work(&self) -> &Work {
+        &self.work
     }
 
     /// Whether any lease lives. While one does, the leader stamps the log every second.

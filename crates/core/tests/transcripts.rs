@@ -37,6 +37,7 @@ scripts! {
     cancel_before_acquire
     cancel_just_granted
     cancel_while_waiting
+    cancelled_call_spares_its_successor
     change_counter
     client_registry
     consul_4902_already_held_after_loss
@@ -48,6 +49,7 @@ scripts! {
     detached_holder
     detached_owner
     disconnect_grace
+    disconnect_of_an_old_connection
     disconnected_lease_revived_after_its_grace
     due_cap
     due_permit_in_the_way
@@ -88,8 +90,8 @@ scripts! {
     lease_heap
     lease_record
     lease_states
-    lock_delay
     limits_in_the_state
+    lock_delay
     lock_delays_of_two_clients
     lock_record
     lock_states
@@ -113,7 +115,9 @@ scripts! {
     owner_lease_is_not_cancelled
     owner_lease_serves_one_lock
     owner_lease_survives_other_keys
+    pages
     permit_prefix
+    places_and_sizes
     position_counts_foreign
     reattached_grant_is_kept
     redisson_3730_dead_waiters

@@ -2,12 +2,11 @@
 
 use std::sync::Weak;
 
-use fencepost_core::{Key, LeaseId, Millis, State};
+use fencepost_core::{Key, Millis, State};
 use fencepost_node::machine::Machine;
 use fencepost_node::shell::{Notice, Observer};
 
 use crate::house::House;
-use crate::parse;
 use crate::pending::Standing;
 use crate::watch::Said;
 
@@ -46,6 +45,9 @@ impl Observer for Ears {
                 | Notice::Ended(_) => {}
             }
         }
+        if let Some(lost) = state.lost_boot(house.node) {
+            house.shares.outlive(lost);
+        }
         house.head.reach(state.revision());
         true
     }
@@ -56,7 +58,7 @@ fn applied(house: &House, events: &[std::sync::Arc<fencepost_core::Event>], stat
     {
         let mut pending = house.pending();
         for event in events {
-            told.extend(pending.observe(event, |key, lease| remaining(state, key, lease)));
+            told.extend(pending.observe(event, |key| remaining(state, key)));
         }
     }
     for (postbox, verdict) in told {
@@ -76,7 +78,7 @@ fn installed(house: &House, state: &State) {
 }
 
 /// How long the lease of a holder still lives. Nothing, if it does not hold any more.
-fn remaining(state: &State, key: &Key, _lease: LeaseId) -> Millis {
+fn remaining(state: &State, key: &Key) -> Millis {
     match standing(state, key) {
         Standing::Holds { remaining, .. } => remaining,
         Standing::Waits | Standing::Absent => Millis::ZERO,
@@ -84,18 +86,10 @@ fn remaining(state: &State, key: &Key, _lease: LeaseId) -> Millis {
 }
 
 /// How a contender stands.
-pub(crate) fn standing(state: &State, key: &Key) -> Standing {
-    let Some((name, _)) = parse::queue_form(key) else { return Standing::Absent };
-    // Without waiters this looks only at those who hold.
-    let view = state.lock(&name, 0);
-    if let Some(holder) = view.holders.into_iter().find(|holder| holder.key == *key) {
-        return Standing::Holds { token: holder.token, remaining: holder.remaining };
-    }
-    let range = fencepost_core::range::KeyRange::One(key.clone());
-    match state.range(&range.into()).kvs.first() {
-        Some(kv) if parse::queue_form(key).is_some_and(|(_, lease)| lease == kv.lease) => {
-            Standing::Waits
-        }
-        _ => Standing::Absent,
+fn standing(state: &State, key: &Key) -> Standing {
+    match state.standing(key) {
+        Some(one) if one.holds => Standing::Holds { token: one.token, remaining: one.remaining },
+        Some(_) => Standing::Waits,
+        None => Standing::Absent,
     }
 }

@@ -6,9 +6,9 @@ mod cluster;
 mod keep_alive;
 mod keys;
 mod leases;
-mod lock;
+pub(crate) mod lock;
 mod locks;
-mod members;
+pub(crate) mod members;
 mod session;
 mod status;
 mod watch;
@@ -24,7 +24,6 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) use cluster::ClusterDoor;
-pub(crate) use status::count_leases;
 
 use crate::error::Failure;
 use crate::house::House;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_core::command::{Action, Command, Once};
-use fencepost_core::{Boot, CallId, NodeId, Outcome, Revision, State};
+use fencepost_core::outcome::Place;
+use fencepost_core::{Boot, Key, NodeId, Outcome, Revision, State};
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
 use fencepost_node::shell::{Freshness, Handle};
@@ -18,6 +19,7 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::outbox::{Item, Outbox};
 use crate::pending::{Registry, Verdict};
+use crate::shares::Shares;
 use crate::watch::Queue;
 
 /// What all doors of one server share.
@@ -29,8 +31,12 @@ pub(crate) struct House {
     /// The way to the fan-out of events.
     pub(crate) fan_out: Arc<Queue>,
     pub(crate) metrics: Metrics,
-    /// Which calls are this process's.
-    pub(crate) call: CallId,
+    /// Which member this is.
+    pub(crate) node: NodeId,
+    /// Which life of its process.
+    pub(crate) boot: Boot,
+    /// The places that calls wait on.
+    pub(crate) shares: Shares,
     /// Whether the server is about to end.
     closing: watch::Sender<bool>,
     next_watch: AtomicU64,
@@ -53,11 +59,19 @@ impl Postbox {
             Postbox::Stream(outbox, request) => outbox.push(Item::Verdict(request, verdict)),
         }
     }
+
+    /// Tells where the wait stands, if that can be told.
+    fn tell_place(&self, place: &Place) {
+        if let Postbox::Stream(outbox, request) = self {
+            outbox.push(Item::Place(*request, Box::new(place.clone())));
+        }
+    }
 }
 
 impl House {
     pub(crate) fn new(handle: &Handle) -> House {
         let status = handle.status();
+        let (node, boot) = (NodeId(status.id), Boot(status.boot));
         House {
             handle: handle.clone(),
             calls: Calls::new(handle),
@@ -65,7 +79,9 @@ impl House {
             pending: Mutex::default(),
             fan_out: Arc::default(),
             metrics: Metrics::new(),
-            call: CallId { node: NodeId(status.id), boot: Boot(status.boot) },
+            node,
+            boot,
+            shares: Shares::new(node, boot),
             closing: watch::Sender::new(false),
             next_watch: AtomicU64::new(1),
         }
@@ -75,6 +91,28 @@ impl House {
     pub(crate) fn pending(&self) -> MutexGuard<'_, Registry<Postbox>> {
         // Nothing panics while it is held, so it is never left half changed.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells some of those who wait how they stand, and after which of them to go on next time.
+    ///
+    /// Each look at the state is bounded, however many wait: with few, each of them is looked at
+    /// every time; with many, they take turns.
+    pub(crate) async fn tell_places(&self, after: Option<Key>) -> Option<Key> {
+        let keys = self.pending().in_turn(after.as_ref(), limits::PLACES_PER_LOOK);
+        let last = keys.last().cloned()?;
+        let look = move |state: &State| {
+            let places = keys.iter().filter_map(|key| state.place(key));
+            (state.revision(), places.collect::<Vec<Place>>())
+        };
+        if let Ok((_, (reached, places))) = self.ask(true, look).await {
+            let pending = self.pending();
+            for place in &places {
+                for postbox in pending.waiting_at(&place.key, reached) {
+                    postbox.tell_place(place);
+                }
+            }
+        }
+        Some(last)
     }
 
     /// A number for a watch that no other has.

@@ -10,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tonic::Status;
 
-use crate::grpc::count_leases;
 use crate::house::House;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -53,7 +52,9 @@ async fn ready(State(house): State<Arc<House>>) -> Response {
 
 async fn metrics(State(house): State<Arc<House>>) -> Response {
     // Without the node the other numbers are still worth having.
-    drop(count_leases(&house).await);
+    if let Ok((_, (sizes, work))) = house.ask(true, |state| (state.sizes(), *state.work())).await {
+        house.metrics.state(sizes, &work);
+    }
     let pending = house.pending().len();
     house.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
     match house.metrics.text() {

@@ -27,7 +27,7 @@ pub(crate) const HISTORY_SCAN_BYTES_MAX: usize = 1 << 20;
 /// Events that may wait to be handed to the watches. Beyond them the watches go back to history.
 pub(crate) const FAN_OUT_MAX: usize = 100_000;
 /// Keys in one answer to a range.
-pub(crate) const RANGE_KEYS_MAX: u64 = 10_000;
+pub(crate) const RANGE_KEYS_MAX: usize = 10_000;
 /// Bytes of keys and values in one answer to a range, beyond the first key: most clients accept no
 /// message above 4 MiB.
 pub(crate) const RANGE_BYTES_MAX: usize = 2 << 20;
@@ -50,6 +50,8 @@ pub(crate) const HEADERS_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long it may take to say so.
 pub(crate) const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long another member may be gone before its calls are given up.
+pub(crate) const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections of one server.
 pub(crate) const CONNECTIONS_MAX: usize = 15_000;
 /// How long streams may take to end when the server does.
@@ -57,6 +59,11 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How often a watch that asked for it is told how far it is.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// How often some of those who wait for a lock are told how they stand, if that has changed.
+pub(crate) const PLACES_INTERVAL: Duration = Duration::from_millis(250);
+/// How many of them. Finding a position far behind takes up to ten thousand steps on the node's
+/// loop, so this is at most a hundredth of its time.
+pub(crate) const PLACES_PER_LOOK: usize = 32;
 /// How long a change of members is tried.
 pub(crate) const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the place of a call that is gone is tried to be removed. Then its lease decides.

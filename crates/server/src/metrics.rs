@@ -1,11 +1,14 @@
 //! What can be measured. No key and no client is a label: both are without bound.
 
 mod node;
+mod state;
 mod tally;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fencepost_core::query::Sizes;
+use fencepost_core::work::Work;
 use fencepost_core::{Event, LogTime, State};
 use fencepost_node::io::Role;
 use fencepost_node::shell::Handle;
@@ -17,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use state::StateNumbers;
 use tally::Tally;
 
 type Labels = [(&'static str, &'static str); 1];
@@ -40,6 +44,10 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     leader_changes: Counter,
     leases: Gauge,
+    locks: Gauge,
+    clients: Gauge,
+    keys: Gauge,
+    work: StateNumbers,
     tally: Mutex<Tally>,
 }
 
@@ -71,6 +79,10 @@ impl Metrics {
             connections: Gauge::default(),
             leader_changes: Counter::default(),
             leases: Gauge::default(),
+            locks: Gauge::default(),
+            clients: Gauge::default(),
+            keys: Gauge::default(),
+            work: StateNumbers::default(),
             tally: Mutex::default(),
         };
         metrics.register();
@@ -85,6 +97,9 @@ impl Metrics {
         registry.register("lease_renewals", "Renewals by outcome", self.renewals.clone());
         registry.register("lease_live", "Leases that are alive", self.leases.clone());
         registry.register("lock_grants", "Grants", self.grants.clone());
+        registry.register("lock_live", "Locks that somebody holds or wants", self.locks.clone());
+        registry.register("state_clients", "Clients that are remembered", self.clients.clone());
+        registry.register("state_keys", "Keys, those of contenders included", self.keys.clone());
         registry.register("lock_ends", "Places in queues that ended, by cause", self.ends.clone());
         let (waits, holds) = (self.waits.clone(), self.holds.clone());
         registry.register_with_unit(
@@ -101,6 +116,7 @@ impl Metrics {
         registry.register("door_sessions", "Streams here", self.sessions.clone());
         registry.register("door_connections", "Connections here", self.connections.clone());
         registry.register("raft_leader_changes", "Changes of leader", self.leader_changes.clone());
+        registry.register_collector(Box::new(self.work.clone()));
     }
 
     /// Adds what the node itself counts.
@@ -131,9 +147,25 @@ impl Metrics {
         }
     }
 
-    /// The leases were counted.
-    pub(crate) fn leases(&self, count: usize) {
-        self.leases.set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Takes over what the state counts.
+    pub(crate) fn state(&self, sizes: Sizes, work: &Work) {
+        let gauges = [
+            (&self.leases, sizes.leases),
+            (&self.locks, sizes.locks),
+            (&self.clients, sizes.clients),
+            (&self.keys, sizes.keys),
+        ];
+        for (gauge, size) in gauges {
+            gauge.set(i64::try_from(size).unwrap_or(i64::MAX));
+        }
+        self.work.see(work);
+    }
+
+    /// How many hold, and how many wait.
+    pub(crate) fn crowd(&self) -> (u64, u64) {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |count: i64| u64::try_from(count).unwrap_or_default();
+        (count(tally.holders), count(tally.waiters))
     }
 
     pub(crate) fn role(&self, role: Role) {

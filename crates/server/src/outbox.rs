@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use fencepost_core::event::EventKind;
+use fencepost_core::outcome::Place;
 use fencepost_core::{Event, LogTime, Outcome, Revision};
 use fencepost_node::io::RequestId;
-use fencepost_node::shell::{Delivery, Mailbox};
+use fencepost_node::shell::{Delivery, Found, Mailbox};
 use fencepost_proto::v1;
 use tonic::Status;
 
 use crate::error::{Failure, Wrong};
 use crate::limits;
 use crate::pending::Verdict;
-use crate::watch::{Buffered, Cursor};
+use crate::reads::Read;
+use crate::watch::{Buffered, Cursor, Look};
 
 /// Something to be said on a stream.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(crate) enum Item {
     Delivery(RequestId, Delivery),
     /// A wait has ended.
     Verdict(RequestId, Verdict),
+    /// How a wait stands.
+    Place(RequestId, Box<Place>),
     /// A message that is ready.
     Response(Box<v1::SessionResponse>),
     /// Events for a watch.
@@ -38,6 +42,8 @@ pub(crate) enum Item {
     WatchBehind(u64, Cursor),
     /// Everything up to this revision was told to a watch.
     Progress(u64, Revision),
+    /// Everything up to this revision was told to all watches that are at the present.
+    Mark(Revision),
 }
 
 /// Events for a watch.
@@ -64,12 +70,18 @@ impl Item {
                     Outcome::LeasesRenewed(renewed) => renewed.len() * 40,
                     _ => 0,
                 },
-                // What a query finds is bounded by the query itself.
-                Item::Delivery(..) => 4 * ITEM_BYTES,
+                Item::Delivery(_, Delivery::Found(Ok(found))) => found_bytes(found),
+                Item::Delivery(..) => 0,
                 Item::Events(events) => events.events.iter().map(|event| event_bytes(event)).sum(),
                 _ => 0,
             }
     }
+}
+
+/// Roughly what a query has found.
+fn found_bytes(found: &Found) -> usize {
+    let read = found.downcast_ref::<Read>().map(Read::bytes);
+    read.or_else(|| found.downcast_ref::<Look>().map(Look::bytes)).unwrap_or_default()
 }
 
 /// Roughly what an event takes on the wire.
@@ -156,6 +168,8 @@ impl Outbox {
         }
         match &mut state.finish {
             None => {
+                // An idle stream keeps no room for what it may say one day.
+                state.items = VecDeque::new();
                 state.waker = Some(cx.waker().clone());
                 Poll::Pending
             }

@@ -4,17 +4,21 @@
 //! on the state is refused by the state itself, so that all doors refuse the same.
 
 use fencepost_core::command::{
-    Acquire, AcquireMany, Action, Cancel, CancelTarget, DeleteRange, ForceRelease, LeaseGrant,
-    LeaseRef, LeaseRenew, LeaseRevoke, Mode, Put, Release, ReleaseMany, Renewal, Terms, Wait,
+    Acquire, AcquireMany, Action, Cancel, CancelTarget, Compare, CompareTarget, DeleteRange,
+    ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, Op, Put, Relation, Release,
+    ReleaseMany, Renewal, Terms, Txn, Wait,
 };
+use fencepost_core::event::KeyValue;
 use fencepost_core::history::Watch;
-use fencepost_core::range::{KeyRange, RangeQuery};
+use fencepost_core::outcome::OpAnswer;
+use fencepost_core::range::{KeyRange, PageQuery};
 use fencepost_core::{
-    ClientId, Epoch, Key, LeaseId, LockName, Millis, Revision, Seq, Token, Value,
+    ClientId, Epoch, Key, LeaseId, LockName, Millis, Outcome, Reason, Revision, Seq, Token, Value,
 };
 use fencepost_proto::v1;
 
 use crate::error::{Failure, Wrong};
+use crate::limits;
 
 /// What a request is turned into, or why not.
 pub(crate) type Parsed<T> = Result<T, Failure>;
@@ -163,7 +167,7 @@ pub(crate) fn acquire(request: &v1::SessionAcquire) -> Parsed<(Action, LockName,
         locks.push((LockName::from(&*wanted.name), mode(wanted.mode, wanted.permits)?));
     }
     match &locks[..] {
-        [] => Err(Failure::from(fencepost_core::Reason::NamesEmpty)),
+        [] => Err(Failure::from(Reason::NamesEmpty)),
         [(name, mode)] => {
             let (name, mode) = (name.clone(), *mode);
             let acquire = Acquire { name: name.clone(), lease, mode, wait, terms };
@@ -206,13 +210,39 @@ pub(crate) fn put(request: &v1::PutRequest) -> Parsed<Action> {
     if request.lease_id < 0 {
         return Err(invalid("lease_id", "must not be negative"));
     }
-    Ok(Action::Put(Put {
-        key: Key::from(&*request.key),
+    let created = Revision(number("create_revision", request.create_revision)?);
+    let key = Key::from(&*request.key);
+    let put = Put {
+        key: key.clone(),
         value: value(&request.value),
         lease: LeaseId(request.lease_id),
         prev: request.prev_kv,
         ..Put::default()
-    }))
+    };
+    if created == Revision::NONE {
+        return Ok(Action::Put(put));
+    }
+    // The key may have been removed, and made anew by somebody else, since its writer saw it.
+    let is_the_same = Compare {
+        range: KeyRange::One(key),
+        relation: Relation::Equal,
+        target: CompareTarget::Create(created),
+    };
+    let (compares, success) = (vec![is_the_same], vec![Op::Put(put)]);
+    Ok(Action::Txn(Txn { compares, success, failure: Vec::new() }.into()))
+}
+
+/// What came of a put: the value before, if that was asked for.
+pub(crate) fn put_outcome(outcome: Outcome) -> Result<Option<Box<KeyValue>>, Failure> {
+    match outcome {
+        Outcome::Put(prev) => Ok(prev),
+        Outcome::Txn(mut txn) if txn.succeeded => match txn.answers.pop() {
+            Some(OpAnswer::Put(prev)) => Ok(prev),
+            _ => Err(Wrong::Unexpected.into()),
+        },
+        Outcome::Txn(_) => Err(Reason::KeyNotFound.into()),
+        _ => Err(Wrong::Unexpected.into()),
+    }
 }
 
 fn key_range(key: &str, prefix: bool) -> KeyRange {
@@ -222,7 +252,7 @@ fn key_range(key: &str, prefix: bool) -> KeyRange {
 /// A single key must be named. No prefix at all means every key.
 fn key_range_named(key: &str, prefix: bool) -> Parsed<KeyRange> {
     if key.is_empty() && !prefix {
-        return Err(Failure::from(fencepost_core::Reason::KeyEmpty));
+        return Err(Failure::from(Reason::KeyEmpty));
     }
     Ok(key_range(key, prefix))
 }
@@ -232,10 +262,14 @@ pub(crate) fn delete_range(request: &v1::DeleteRangeRequest) -> Parsed<Action> {
     Ok(Action::DeleteRange(DeleteRange { range, prev: request.prev_kv }))
 }
 
-pub(crate) fn range(request: &v1::RangeRequest) -> Parsed<RangeQuery> {
+pub(crate) fn range(request: &v1::RangeRequest) -> Parsed<PageQuery> {
     let range = key_range_named(&request.key, request.prefix)?;
-    let (limit, keys_only) = (u64::from(request.limit), request.keys_only);
-    Ok(RangeQuery { limit, keys_only, ..RangeQuery::from(range) })
+    let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
+        0 => limits::RANGE_KEYS_MAX,
+        limit => limit.min(limits::RANGE_KEYS_MAX),
+    };
+    let after = (!request.after.is_empty()).then(|| Key::from(&*request.after));
+    Ok(PageQuery { range, after, limit, keys_only: request.keys_only })
 }
 
 pub(crate) fn watch(request: &v1::WatchRequest) -> Parsed<Watch> {

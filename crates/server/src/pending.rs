@@ -13,10 +13,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use fencepost_core::event::{Cause, Event, EventKind};
-use fencepost_core::{Key, LeaseId, Millis, Revision, Token};
+use fencepost_core::{Key, Millis, Revision, Token};
 
 /// What became of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,8 @@ pub(crate) struct Ticket {
 /// Who is to be told of which contenders. `P` is where a verdict is sent to.
 #[derive(Debug)]
 pub(crate) struct Registry<P> {
-    places: HashMap<Key, Vec<Entry<P>>>,
+    /// In order, so that those who wait can be looked at in turn.
+    places: BTreeMap<Key, Vec<Entry<P>>>,
     next: u64,
     len: usize,
 }
@@ -103,7 +105,7 @@ impl Seen {
 
 impl<P> Default for Registry<P> {
     fn default() -> Registry<P> {
-        Registry { places: HashMap::new(), next: 0, len: 0 }
+        Registry { places: BTreeMap::new(), next: 0, len: 0 }
     }
 }
 
@@ -147,9 +149,26 @@ impl<P> Registry<P> {
         }
     }
 
-    /// Whether anybody waits for this contender here.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.places.contains_key(key)
+    /// The contenders behind `after` that somebody here waits for, in turn, and at most so many.
+    /// Comes to the first ones again when there are none left.
+    pub(crate) fn in_turn(&self, after: Option<&Key>, max: usize) -> Vec<Key> {
+        let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let before = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Included));
+        let rest = after.map(|_| self.places.range::<Key, _>(before));
+        let all = self.places.range::<Key, _>(behind).chain(rest.into_iter().flatten());
+        let waits = |entries: &[Entry<P>]| {
+            entries.iter().any(|entry| matches!(entry.stage, Stage::Waits(_)))
+        };
+        all.filter(|(_, entries)| waits(entries)).map(|(key, _)| key.clone()).take(max).collect()
+    }
+
+    /// Those who wait at this key since a revision that the state has reached.
+    pub(crate) fn waiting_at(&self, key: &Key, reached: Revision) -> impl Iterator<Item = &P> {
+        let entries = self.places.get(key).into_iter().flatten();
+        entries.filter_map(move |entry| match entry.stage {
+            Stage::Waits(since) if since <= reached => Some(&entry.postbox),
+            Stage::Waits(_) | Stage::Asked(_) => None,
+        })
     }
 
     /// How many calls are registered.
@@ -162,7 +181,7 @@ impl<P> Registry<P> {
     pub(crate) fn observe(
         &mut self,
         event: &Event,
-        remaining: impl FnOnce(&Key, LeaseId) -> Millis,
+        remaining: impl FnOnce(&Key) -> Millis,
     ) -> Vec<(P, Verdict)> {
         let key = event.key();
         if !self.places.contains_key(key) {
@@ -170,7 +189,7 @@ impl<P> Registry<P> {
         }
         let verdict = match &event.kind {
             EventKind::Granted(holding) => {
-                let remaining = remaining(key, holding.lease);
+                let remaining = remaining(key);
                 Verdict::Granted { token: holding.token, remaining }
             }
             EventKind::Deleted { ended: Some(ended), .. } => Verdict::Ended(ended.cause),

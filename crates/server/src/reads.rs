@@ -1,8 +1,8 @@
 //! Questions that both unary calls and sessions ask.
 
 use fencepost_core::query::LockView;
-use fencepost_core::range::RangeAnswer;
-use fencepost_core::{LockName, LogTime, Revision};
+use fencepost_core::range::{Page, PageQuery};
+use fencepost_core::{LockName, LogTime, Revision, State};
 use fencepost_node::shell::Query;
 use fencepost_proto::v1;
 
@@ -15,8 +15,24 @@ use crate::{limits, parse, show};
 pub(crate) enum Read {
     /// One lock.
     Lock(Revision, LogTime, Box<LockView>),
-    /// Keys.
-    Range(Revision, RangeAnswer),
+    /// Keys, and how many there are.
+    Range(Revision, (Page, u64)),
+}
+
+impl Read {
+    /// Roughly what it takes to keep.
+    pub(crate) fn bytes(&self) -> usize {
+        const EACH: usize = 128;
+        match self {
+            Read::Lock(_, _, view) => {
+                let metadata: usize = view.holders.iter().map(|one| one.metadata.len()).sum();
+                metadata + EACH * (view.holders.len() + view.waiters.len() + view.foreign.len())
+            }
+            Read::Range(_, (page, _)) => {
+                page.kvs.iter().map(|kv| EACH + kv.key.len() + kv.value.len()).sum()
+            }
+        }
+    }
 }
 
 /// How many waiters are listed if somebody asks for so many.
@@ -34,27 +50,34 @@ pub(crate) fn get_lock(request: &v1::GetLockRequest) -> Query {
 }
 
 pub(crate) fn range(request: &v1::RangeRequest) -> Result<Query, Failure> {
-    let mut range = parse::range(request)?;
-    if range.limit == 0 || range.limit > limits::RANGE_KEYS_MAX {
-        range.limit = limits::RANGE_KEYS_MAX;
-    }
+    let (range, counts) = (parse::range(request)?, request.count);
     Ok(query(move |machine| {
         let state = machine.state();
-        Read::Range(state.revision(), state.range(&range))
+        Read::Range(state.revision(), page(state, &range, counts))
     }))
 }
 
+/// A page, and how many keys the range holds, if that is to be counted or known anyway.
+pub(crate) fn page(state: &State, query: &PageQuery, counts: bool) -> (Page, u64) {
+    let page = state.page(query);
+    let count = match counts {
+        true => state.count(&query.range),
+        false if query.after.is_none() && !page.more => page.kvs.len() as u64,
+        false => 0,
+    };
+    (page, count)
+}
+
 /// What a message can carry of an answer.
-pub(crate) fn show_range(answer: RangeAnswer) -> v1::RangeResponse {
+pub(crate) fn show_range((page, count): &(Page, u64)) -> v1::RangeResponse {
     let mut bytes = 0;
     let mut fits = |kv: &fencepost_core::event::KeyValue| {
         let first = bytes == 0;
         bytes += kv.key.len() + kv.value.len() + 32;
         first || bytes <= limits::RANGE_BYTES_MAX
     };
-    let total = answer.kvs.len();
     let kvs: Vec<v1::KeyVal> =
-        answer.kvs.iter().take_while(|kv| fits(kv)).map(show::key_val).collect();
-    let more = answer.more || kvs.len() < total;
-    v1::RangeResponse { header: None, kvs, more, count: answer.count }
+        page.kvs.iter().take_while(|kv| fits(kv)).map(show::key_val).collect();
+    let more = page.more || kvs.len() < page.kvs.len();
+    v1::RangeResponse { header: None, kvs, more, count: *count }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use axum::Router;
 use fencepost_node::shell::{Freshness, Handle};
-use fencepost_proto::DESCRIPTORS;
 use fencepost_proto::v1::cluster_service_server::ClusterServiceServer;
 use fencepost_proto::v1::lock_service_server::LockServiceServer;
+use fencepost_proto::{DESCRIPTORS, ETCD_DESCRIPTORS};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -25,10 +25,12 @@ use tower_service::Service;
 
 use crate::duties;
 use crate::ears::Ears;
+use crate::etcd;
 use crate::grpc::{ClusterDoor, LockDoor, Peer};
 use crate::house::House;
 use crate::http;
 use crate::limits;
+use crate::opening::Opening;
 use crate::watch::Hub;
 
 /// Window sizes of HTTP/2: a large value fits one stream, and many streams fit a connection.
@@ -38,6 +40,27 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 const HTTP1_BUFFER_BYTES: usize = 64 << 10;
 /// After a failed accept, how long to wait for files to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What may be tuned of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// How many connections it has at once. Beyond them new ones are refused.
+    pub connections_max: usize,
+    /// How long a client may take to say what it wants.
+    pub headers_patience: Duration,
+    /// How long another member may be gone before its calls are given up.
+    pub member_patience: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            connections_max: limits::CONNECTIONS_MAX,
+            headers_patience: limits::HEADERS_PATIENCE,
+            member_patience: limits::MEMBER_PATIENCE,
+        }
+    }
+}
 
 /// A server of one node. It ends when this is dropped, or the node does.
 #[derive(Debug)]
@@ -54,6 +77,19 @@ impl Server {
     ///
     /// The listener has no address, or the node has ended.
     pub async fn start(handle: &Handle, listener: TcpListener) -> io::Result<Server> {
+        Server::start_with(handle, listener, Tuning::default()).await
+    }
+
+    /// The same, tuned.
+    ///
+    /// # Errors
+    ///
+    /// The listener has no address, or the node has ended.
+    pub async fn start_with(
+        handle: &Handle,
+        listener: TcpListener,
+        tuning: Tuning,
+    ) -> io::Result<Server> {
         let address = listener.local_addr()?;
         let house = Arc::new(House::new(handle));
         house.metrics.watch_node(handle);
@@ -72,9 +108,11 @@ impl Server {
         let router = routes(&house, &mut tasks);
         tasks.spawn(Hub::default().run(Arc::clone(&house.fan_out)));
         tasks.spawn(duties::tell_progress(Arc::clone(&house)));
+        tasks.spawn(duties::tell_places(Arc::clone(&house)));
         tasks.spawn(duties::tell_of_lost_calls(Arc::clone(&house)));
+        tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(accept(house, listener, router, tasks, stopped));
+        let task = tokio::spawn(accept(house, listener, router, tuning, tasks, stopped));
         Ok(Server { address, stop, task })
     }
 
@@ -105,6 +143,7 @@ fn routes(house: &Arc<House>, tasks: &mut JoinSet<()>) -> Router {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(ETCD_DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let built = "the schemas were compiled with this build";
@@ -112,11 +151,12 @@ fn routes(house: &Arc<House>, tasks: &mut JoinSet<()>) -> Router {
         .max_decoding_message_size(limits::MESSAGE_BYTES_MAX);
     let cluster = ClusterServiceServer::new(ClusterDoor(Arc::clone(house)))
         .max_decoding_message_size(limits::MESSAGE_BYTES_MAX);
-    Routes::new(locks)
+    let routes = Routes::new(locks)
         .add_service(cluster)
         .add_service(health)
         .add_service(reflection().build_v1().expect(built))
-        .add_service(reflection().build_v1alpha().expect(built))
+        .add_service(reflection().build_v1alpha().expect(built));
+    etcd::add_to(routes, house)
         .into_axum_router()
         .merge(http::routes(house))
         .fallback(http::nowhere)
@@ -126,11 +166,12 @@ async fn accept(
     house: Arc<House>,
     listener: TcpListener,
     router: Router,
+    tuning: Tuning,
     mut tasks: JoinSet<()>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(tuning.connections_max));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -140,7 +181,8 @@ async fn accept(
             Ok((stream, peer)) => {
                 // Beyond the bound a connection is refused at once, which its client notices.
                 let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let served = serve(stream, peer, router.clone(), graceful.watcher());
+                let patience = tuning.headers_patience;
+                let served = serve(stream, peer, router.clone(), patience, graceful.watcher());
                 let house = Arc::clone(&house);
                 tokio::spawn(async move {
                     house.metrics.connections.inc();
@@ -169,28 +211,27 @@ async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    patience: Duration,
     watcher: Watcher,
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|why| why.to_string())?;
-    // Whoever connects has something to say.
-    let first = tokio::time::timeout(limits::HEADERS_PATIENCE, stream.peek(&mut [0])).await;
-    first.map_err(|_| "it says nothing")?.map_err(|why| why.to_string())?;
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         let mut router = router.clone();
         async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|no| match no {})) }
     });
-    let builder = builder();
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let builder = builder(patience);
+    let opening = TokioIo::new(Opening::new(stream, patience));
+    let connection = builder.serve_connection(opening, service);
     watcher.watch(connection).await.map_err(|why| why.to_string())
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
+fn builder(patience: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEADERS_PATIENCE)
+        .header_read_timeout(patience)
         .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
         .http2()

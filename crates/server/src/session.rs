@@ -65,6 +65,8 @@ struct Named {
     epoch: Epoch,
     /// Not known for leases that were granted elsewhere.
     revoke: Option<bool>,
+    /// The number of the last renewal that came over this stream.
+    renewal: u64,
 }
 
 /// A request that is not answered.
@@ -115,6 +117,8 @@ struct OpenAcquire {
     lease: LeaseId,
     /// To ask again with, if it can be repeated.
     command: Option<Vec<u8>>,
+    /// The position and the holder that were told last.
+    told: Option<(u64, ClientId)>,
 }
 
 impl Session {
@@ -159,17 +163,25 @@ impl Session {
     }
 
     /// Notes that the client uses a lease, and wants to hear when it loses a lock.
-    fn name_lease(&self, state: &mut State, lease: LeaseRef, revoke: Option<bool>) {
+    fn name_lease(
+        &self,
+        state: &mut State,
+        lease: LeaseRef,
+        revoke: Option<bool>,
+        renewal: Option<u64>,
+    ) {
         let is_full = state.leases.len() >= crate::limits::LEASES_NAMED_MAX;
         let named = state.leases.get_mut(&lease.id);
         match named {
             Some(named) => {
                 named.epoch = lease.epoch;
                 named.revoke = revoke.or(named.revoke);
+                named.renewal = renewal.unwrap_or(named.renewal);
             }
             None if is_full => {}
             None => {
-                state.leases.insert(lease.id, Named { epoch: lease.epoch, revoke });
+                let renewal = renewal.unwrap_or_default();
+                state.leases.insert(lease.id, Named { epoch: lease.epoch, revoke, renewal });
                 self.house.fan_out.say(Said::Named(lease.id, Arc::clone(&self.outbox)));
             }
         }
@@ -200,8 +212,8 @@ impl Session {
         for (id, named) in state.leases {
             self.house.fan_out.say(Said::Unnamed(id, Arc::clone(&self.outbox)));
             if named.revoke.unwrap_or(true) {
-                let lease = LeaseRef { id, epoch: named.epoch };
-                let command = Command::from(Action::Disconnect(Disconnect { lease }));
+                let (lease, renewal) = (LeaseRef { id, epoch: named.epoch }, named.renewal);
+                let command = Command::from(Action::Disconnect(Disconnect { lease, renewal }));
                 gone.push((self.line.draw(), encoded(&command)));
             }
         }

@@ -93,11 +93,8 @@ pub(crate) fn renewed(header: Option<v1::Header>, renewed: &Renewed) -> v1::Leas
 }
 
 pub(crate) fn queued(place: &Place) -> v1::SessionAcquired {
-    // The next in line stands right behind a holder, who is called by its key: its name is not in
-    // the reply, and asking for it would cost every wait a second request.
-    let holder = if place.position == 1 { text(&place.predecessor) } else { String::new() };
     v1::SessionAcquired {
-        holder,
+        holder: place.holder.as_str().to_owned(),
         state: v1::session_acquired::State::Queued.into(),
         keys: vec![text(&place.key)],
         position: place.position,

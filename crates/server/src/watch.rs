@@ -39,6 +39,11 @@ impl Cursor {
         Cursor { revision: event.revision, after: u64::from(event.sub) + 1 }
     }
 
+    /// Right before the first event of this revision.
+    pub(crate) fn before(revision: Revision) -> Cursor {
+        Cursor { revision: Revision(revision.0.saturating_sub(1)), after: u64::MAX }
+    }
+
     /// Whether the event is new.
     pub(crate) fn is_before(self, event: &Event) -> bool {
         self < Cursor::after(event)

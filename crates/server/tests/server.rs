@@ -5,12 +5,28 @@
 mod calls;
 #[path = "server/cluster.rs"]
 mod cluster;
+#[path = "server/elections.rs"]
+mod elections;
 #[path = "server/followers.rs"]
 mod followers;
+#[path = "server/headers.rs"]
+mod headers;
+#[path = "server/lost.rs"]
+mod lost;
 #[path = "server/malformed.rs"]
 mod malformed;
+#[path = "server/noise.rs"]
+mod noise;
+#[path = "server/numbers.rs"]
+mod numbers;
 #[path = "server/port.rs"]
 mod port;
+#[path = "server/progress.rs"]
+mod progress;
+#[path = "server/proxy.rs"]
+mod proxy;
+#[path = "server/retries.rs"]
+mod retries;
 #[path = "server/sessions.rs"]
 mod sessions;
 #[path = "server/support.rs"]

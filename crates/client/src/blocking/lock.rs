@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::block_on;
-use crate::core::{Loss, Released};
+use crate::core::{Loss, Place, Released};
 use crate::error::Error;
 
 /// An acquire that is being described. See [`crate::LockBuilder`], which has the same methods.
@@ -93,6 +93,11 @@ impl LockBuilder {
     /// As [`crate::LockBuilder::safety_window`].
     pub fn safety_window(self, window: Duration) -> LockBuilder {
         self.map(|lock| lock.safety_window(window))
+    }
+
+    /// As [`crate::LockBuilder::on_queued`]. It is called on the thread that waits.
+    pub fn on_queued(self, tell: impl Fn(&Place) + Send + Sync + 'static) -> LockBuilder {
+        self.map(|lock| lock.on_queued(tell))
     }
 
     /// As [`crate::LockBuilder::acquire`].

@@ -133,6 +133,20 @@ impl Kv {
         block_on(self.inner.range(prefix, limit))
     }
 
+    /// As [`crate::Kv::page`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn page(
+        &self,
+        prefix: impl Into<String>,
+        after: impl Into<Bytes>,
+        limit: u32,
+    ) -> Result<proto::RangeResponse, Error> {
+        block_on(self.inner.page(prefix, after, limit))
+    }
+
     /// As [`crate::Kv::delete`].
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use fencepost_proto::v1::session_acquired::State;
 use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
-use super::io::{HoldId, LeaseNo, LockSpec, Mode, OpId, Output, Wait};
+use super::io::{HoldId, LeaseNo, LockSpec, Mode, OpId, Output, Place, Wait};
 use super::lease::Use;
 use super::mutant::Mutant;
 use super::requests::{Numbering, Task, TicketId};
@@ -34,6 +34,8 @@ pub(super) struct Attempt {
     leases_used: u32,
     /// Whether the service has said that it has a place in the queue.
     was_queued: bool,
+    /// The place that was told last.
+    place: Option<Place>,
     /// The count of changes at which the service was last asked how things stand.
     looked_at: Option<u64>,
     /// The request that takes it back.
@@ -122,6 +124,7 @@ impl Session {
             lease: None,
             leases_used: 0,
             was_queued: false,
+            place: None,
             looked_at: None,
             undo: None,
             is_awaited: true,
@@ -195,6 +198,12 @@ impl Session {
                 }
                 if let Some(attempt) = self.attempts.get_mut(&op) {
                     attempt.was_queued = true;
+                    let is_wanted = attempt.is_awaited && matches!(attempt.phase, Phase::Asked(_));
+                    let place = Place { position: answer.position, holder: answer.holder };
+                    if is_wanted && attempt.place.as_ref() != Some(&place) {
+                        attempt.place = Some(place.clone());
+                        self.push(Output::Queued(op, place));
+                    }
                 }
             }
             State::Acquired | State::Renewed => {

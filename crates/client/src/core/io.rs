@@ -92,6 +92,8 @@ pub enum Output {
     Ready(OpId),
     /// A request has failed.
     Failed(OpId, Error),
+    /// The acquire waits, and this is how it stands now.
+    Queued(OpId, Place),
     /// The lock is held.
     Acquired(OpId, Box<Held>),
     /// A hold is good for longer.
@@ -169,6 +171,16 @@ pub struct LockSpec {
     pub reentrant: bool,
     /// How long work may go on without a confirmed renewal. Half the TTL if not given.
     pub safety_window: Option<Duration>,
+}
+
+/// Where an acquire stands that waits for its turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// One is next.
+    pub position: u64,
+    /// The client that holds the lock, as it calls itself; or a key in the way that has none.
+    pub holder: String,
 }
 
 /// What lease to make.

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 pub use config::Config;
 pub use io::{
     AdoptedLease, Call, Held, HoldId, Input, LeaseMade, LeaseNo, LeaseSpec, LinkId, LockSpec, Loss,
-    Mode, OpId, Output, Released, Validity, Wait, WatchId, WatchNews, WatchSpec,
+    Mode, OpId, Output, Place, Released, Validity, Wait, WatchId, WatchNews, WatchSpec,
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

@@ -244,13 +244,19 @@ impl Driver {
                     reply.fail(error);
                 }
             }
+            Output::Queued(op, place) => {
+                if let Some(Reply::Acquired(_, Some(places))) = self.replies.get(&op) {
+                    // Only the last one counts, so nothing waits for whoever is told.
+                    places.send_replace(place);
+                }
+            }
             Output::Acquired(op, held) => {
                 let hold = held.hold;
                 let made = || Arc::new(HoldState::new(held.validity));
                 let state = Arc::clone(self.holds.entry(hold).or_insert_with(made));
                 let reply = self.replies.remove(&op);
                 match reply {
-                    Some(Reply::Acquired(to)) => {
+                    Some(Reply::Acquired(to, _)) => {
                         // If nobody takes it, it gives itself back.
                         drop(to.send(Ok(Granted::new(held, state, &self.inbox))));
                     }

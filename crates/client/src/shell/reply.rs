@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fencepost_proto::v1 as pb;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::hold_state::HoldState;
 use super::inbox::Inbox;
 use super::watch_queue::WatchQueue;
 use crate::boot_time::BootTime;
-use crate::core::{Held, Input, LeaseMade, LeaseNo, Moment, OpId, Released, WatchId, WatchSpec};
+use crate::core::{
+    Held, Input, LeaseMade, LeaseNo, Moment, OpId, Place, Released, WatchId, WatchSpec,
+};
 use crate::error::Error;
 
 /// Where the answer to one request goes.
@@ -32,7 +34,8 @@ pub(crate) enum Order {
 /// Where an answer goes, by its kind.
 pub(crate) enum Reply {
     Ready(To<()>),
-    Acquired(To<Granted>),
+    /// Where the grant goes, and where it is told how the wait stands, if that is wanted.
+    Acquired(To<Granted>, Option<watch::Sender<Place>>),
     Released(To<Released>),
     LeaseMade(To<(LeaseMade, Arc<LeaseState>)>),
     LeaseRenewed(To<()>),
@@ -45,7 +48,7 @@ impl Reply {
     pub(crate) fn fail(self, error: Error) {
         match self {
             Reply::Ready(to) | Reply::LeaseRenewed(to) => drop(to.send(Err(error))),
-            Reply::Acquired(to) => drop(to.send(Err(error))),
+            Reply::Acquired(to, _) => drop(to.send(Err(error))),
             Reply::Released(to) => drop(to.send(Err(error))),
             Reply::LeaseMade(to) => drop(to.send(Err(error))),
             Reply::LeaseRevoked(to) => drop(to.send(Err(error))),

@@ -56,6 +56,47 @@ async fn a_lock_cycle_needs_no_new_lease() {
 }
 
 #[tokio::test]
+async fn whoever_waits_hears_who_holds_and_how_it_moves_up() {
+    let server = Server::start();
+    let (one, two) = (client(&server, "one").await, client(&server, "two").await);
+    let three = client(&server, "three").await;
+    let first = one.lock("a").acquire().await.expect("the lock is free");
+    let second = tokio::spawn(two.lock("a").acquire());
+    server.until(|store| store.queues["a"].len() == 2).await;
+    let (tell, mut told) = tokio::sync::mpsc::channel(10);
+    let waits = three.lock("a").on_queued(move |place| {
+        tell.try_send((place.position, place.holder.clone())).expect("there is room");
+    });
+    let third = tokio::spawn(waits.acquire());
+    assert_eq!(told.recv().await, Some((2, one.name().to_owned())));
+    first.release().await.expect("the server answers");
+    assert_eq!(told.recv().await, Some((1, two.name().to_owned())));
+    let second = second.await.expect("no panic").expect("its turn comes");
+    second.release().await.expect("the server answers");
+    drop(third.await.expect("no panic").expect("its turn comes"));
+    assert_eq!(told.recv().await, None, "nothing more is told");
+}
+
+#[tokio::test]
+async fn keys_are_read_page_by_page() {
+    let server = Server::start();
+    let client = client(&server, "pages").await;
+    for number in 0..5 {
+        client.kv().put(format!("k{number}"), "v").await.expect("the server answers");
+    }
+    let (mut keys, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = client.kv().page("k", after, 2).await.expect("the server answers");
+        keys.extend(page.kvs.into_iter().map(|kv| kv.key));
+        if !page.more {
+            break;
+        }
+        after = keys.last().cloned().expect("each page brings something");
+    }
+    assert_eq!(keys, ["k0", "k1", "k2", "k3", "k4"]);
+}
+
+#[tokio::test]
 async fn tasks_of_one_client_take_turns_in_order() {
     let server = Server::start();
     let client = client(&server, "many").await;

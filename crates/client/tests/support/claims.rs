@@ -179,6 +179,20 @@ impl Store {
         for id in waiting {
             if self.can_grant(id) {
                 self.grant(id);
+                self.tell_places();
+            }
+        }
+    }
+
+    /// Tells those who wait how they stand now.
+    fn tell_places(&mut self) {
+        let waiting = self.claims.iter().filter(|(_, claim)| !claim.is_granted);
+        let waiting: Vec<(u64, Vec<(u64, u64)>)> =
+            waiting.map(|(&id, claim)| (id, claim.attached.clone())).collect();
+        for (id, attached) in waiting {
+            for (stream, request) in attached {
+                let place = self.place(id);
+                self.send(stream, request, place);
             }
         }
     }

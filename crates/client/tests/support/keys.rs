@@ -136,6 +136,8 @@ impl Store {
         let found: Vec<pb::KeyVal> =
             self.keys.keys.keys().filter(right).map(|key| self.keys.keys[key].clone()).collect();
         let count = found.len() as u64;
+        let found: Vec<pb::KeyVal> =
+            found.into_iter().filter(|kv| kv.key.as_bytes() > &*ask.after).collect();
         let limit = if ask.limit == 0 { usize::MAX } else { ask.limit as usize };
         let more = found.len() > limit;
         let kvs = found.into_iter().take(limit).collect();

@@ -110,7 +110,7 @@ wire_struct!(Grant { key: Key, token: Token, lease: LeaseId, remaining: Millis }
 
 wire_struct!(GrantMany { keys: Vec<Key>, token: Token, lease: LeaseId, remaining: Millis });
 
-wire_struct!(Place { key: Key, predecessor: Key, position: u64 });
+wire_struct!(Place { key: Key, predecessor: Key, position: u64, holder: ClientId });
 
 impl Wire for TxnAnswer {
     /// As deep as transactions are applied, which is less deep than they are read.
@@ -279,7 +279,7 @@ mod tests {
         let remaining = Millis(10);
         let grant = Grant { key: key.clone(), token, lease, remaining };
         let many = GrantMany { keys: vec![key.clone(), "m/1".into()], token, lease, remaining };
-        let place = Place { key, predecessor: "n/2".into(), position: 3 };
+        let place = Place { key, predecessor: "n/2".into(), position: 3, holder: "c".into() };
         let results = [
             RenewResult::Alive { ttl: Millis(1), changes: 2 },
             RenewResult::Gone,

@@ -161,7 +161,7 @@ wire_struct!(Renewal { lease: LeaseRef, number: u64 });
 
 wire_struct!(LeaseRevoke { lease: LeaseRef });
 
-wire_struct!(Disconnect { lease: LeaseRef });
+wire_struct!(Disconnect { lease: LeaseRef, renewal: u64 });
 
 wire_struct!(Put {
     key: Key,
@@ -265,6 +265,7 @@ wire_struct!(Cancel { lease: LeaseRef, target: CancelTarget });
 wire_enum!(CancelTarget {
     0 => Seq(seq: Seq),
     1 => Contender(name: LockName, token: Token),
+    2 => Call(name: LockName, call: CallId),
 });
 
 wire_struct!(Release { name: LockName, lease: LeaseRef, token: Token });
@@ -281,7 +282,7 @@ wire_struct!(RenewAs { name: LockName, client: ClientId, ttl: Millis });
 
 wire_struct!(ReleaseAs { name: LockName, client: ClientId });
 
-wire_struct!(CallsAnswered { contenders: Vec<(Key, Token)> });
+wire_struct!(CallsAnswered { contenders: Vec<(Key, Token, CallId)> });
 
 wire_struct!(NodeLost { node: NodeId, boot: Boot });
 

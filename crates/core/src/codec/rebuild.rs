@@ -174,7 +174,7 @@ fn build_queue(places: &[Place<'_>]) -> Queue {
 fn index_calls(state: &mut State) {
     let mut calls: BTreeMap<(NodeId, Boot), BTreeSet<Key>> = BTreeMap::new();
     for (key, contender) in contenders(state) {
-        if let Some(call) = contender.call() {
+        if let Some(call) = contender.bound_to() {
             calls.entry((call.node, call.boot)).or_default().insert(key.clone());
         }
     }

@@ -127,6 +127,7 @@ wire_struct!(Lease {
     epoch: Epoch,
     client: ClientId,
     renewed_at: LogTime,
+    renewal: u64,
     changes: u64,
     spent: bool,
     revoke_grace: Option<Millis>,
@@ -199,6 +200,9 @@ impl Wire for Contender {
         if extra.as_deref() == Some(&Extra::default()) {
             return Err(from.malformed("extras without a content"));
         }
+        if extra.as_ref().is_some_and(|extra| extra.bound && extra.call.is_none()) {
+            return Err(from.malformed("a contender bound to no call"));
+        }
         Ok(Contender { mode, since, granted, seq, wait_until, metadata, extra })
     }
 }
@@ -207,6 +211,7 @@ wire_struct!(Extra {
     grouped: bool,
     shared_answer: bool,
     call: Option<CallId>,
+    bound: bool,
     lock_delay: Millis,
     budget: Millis,
     hold_max: Millis,

@@ -92,7 +92,7 @@ wire_number! {
     Boot: u64,
 }
 
-wire_struct!(CallId { node: NodeId, boot: Boot });
+wire_struct!(CallId { node: NodeId, boot: Boot, number: u64 });
 
 impl Wire for LogTime {
     /// One more than it is, so that the moment that never comes is a single zero byte: many
@@ -206,6 +206,18 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok((A::take(from)?, B::take(from)?))
+    }
+}
+
+impl<A: Wire, B: Wire, C: Wire> Wire for (A, B, C) {
+    fn put(&self, to: &mut Writer<'_>) {
+        self.0.put(to);
+        self.1.put(to);
+        self.2.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok((A::take(from)?, B::take(from)?, C::take(from)?))
     }
 }
 

@@ -5,6 +5,7 @@ mod compare;
 mod delete_range;
 mod put;
 mod range;
+mod range_at;
 mod remove;
 mod txn;
 mod write;

@@ -10,6 +10,8 @@ use crate::step::Step;
 
 impl Step<'_> {
     pub(crate) fn put(&mut self, put: Put) -> Result<Outcome, Reason> {
+        // If both are wrong, etcd names the lease here, and the key in a transaction.
+        self.check_lease(put.lease)?;
         self.check_put(&put)?;
         Ok(Outcome::Put(self.put_checked(put)))
     }
@@ -19,8 +21,12 @@ impl Step<'_> {
         if (put.ignore_value || put.ignore_lease) && !self.state.keys.contains_key(&put.key) {
             return Err(Reason::KeyNotFound);
         }
-        if put.lease != LeaseId::NONE && !self.state.lease_is_live(put.lease) {
-            return Err(Reason::LeaseNotFound(put.lease));
+        self.check_lease(put.lease)
+    }
+
+    fn check_lease(&self, lease: LeaseId) -> Result<(), Reason> {
+        if lease != LeaseId::NONE && !self.state.lease_is_live(lease) {
+            return Err(Reason::LeaseNotFound(lease));
         }
         Ok(())
     }

@@ -5,40 +5,84 @@ use core::cmp::Ordering;
 
 use crate::event::KeyValue;
 use crate::ids::{Key, Revision, Value};
-use crate::range::{Order, RangeAnswer, RangeQuery, SortBy};
+use crate::range::{KeyRange, Order, Page, PageQuery, RangeAnswer, RangeQuery, SortBy};
 use crate::record::Record;
 use crate::state::State;
 
 impl State {
     /// Answers a question about a range of keys.
     pub fn range(&self, query: &RangeQuery) -> RangeAnswer {
+        if query.count_only {
+            return RangeAnswer { count: self.count(&query.range), ..RangeAnswer::default() };
+        }
         let Some(bounds) = query.range.bounds() else {
             return RangeAnswer::default();
         };
-        let records = self.keys.range::<[u8], _>(bounds);
-        if query.count_only {
-            return RangeAnswer { count: records.count() as u64, ..RangeAnswer::default() };
+        query.answer(self.keys.range::<[u8], _>(bounds).map(|(key, record)| (key, &**record)))
+    }
+
+    /// One page of a range of keys.
+    pub fn page(&self, query: &PageQuery) -> Page {
+        let Some(bounds) = query.range.bounds_after(query.after.as_deref()) else {
+            return Page::default();
+        };
+        let mut records = self.keys.range::<[u8], _>(bounds);
+        let mut kvs = Vec::new();
+        for (key, record) in records.by_ref().take(query.limit) {
+            kvs.push(shown(key, record, query.keys_only));
         }
+        Page { kvs, more: records.next().is_some() }
+    }
+
+    /// How many keys a range holds. Looks at each of them.
+    pub fn count(&self, range: &KeyRange) -> u64 {
+        let bounds = range.bounds();
+        bounds.map_or(0, |bounds| self.keys.range::<[u8], _>(bounds).count() as u64)
+    }
+}
+
+fn shown(key: &Key, record: &Record, keys_only: bool) -> KeyValue {
+    let mut kv = record.key_value(key);
+    if keys_only {
+        kv.value = Value::default();
+    }
+    kv
+}
+
+impl RangeQuery {
+    /// The answer, given all keys of the range in their order.
+    pub(super) fn answer<'a>(
+        &self,
+        records: impl Iterator<Item = (&'a Key, &'a Record)>,
+    ) -> RangeAnswer {
         let mut count = 0;
         let mut found: Vec<(&Key, &Record)> = Vec::new();
         for (key, record) in records {
             count += 1;
-            if query.admits(record) {
+            if !self.count_only && self.admits(record) {
                 found.push((key, record));
             }
         }
-        query.sort(&mut found);
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        if limit > 0 && self.sorts_what_it_takes() {
+            found.truncate(limit.saturating_add(1));
+        }
+        self.sort(&mut found);
         let more = limit > 0 && found.len() > limit;
         if more {
             found.truncate(limit);
         }
-        let kvs = found.into_iter().map(|(key, record)| query.show(key, record)).collect();
-        RangeAnswer { kvs, more, count }
+        let kvs = found.into_iter().map(|(key, record)| shown(key, record, self.keys_only));
+        RangeAnswer { kvs: kvs.collect(), more, count }
     }
-}
 
-impl RangeQuery {
+    /// Without an order and without bounds, etcd takes the first keys, and one more to see whether
+    /// there are any, and sorts only those.
+    fn sorts_what_it_takes(&self) -> bool {
+        let bounds = [self.mod_min, self.mod_max, self.create_min, self.create_max];
+        self.order == Order::Unsorted && bounds.iter().all(|&bound| bound == Revision::NONE)
+    }
+
     fn admits(&self, record: &Record) -> bool {
         let above = |min: Revision, revision| min == Revision::NONE || revision >= min;
         let below = |max: Revision, revision| max == Revision::NONE || revision <= max;
@@ -66,13 +110,5 @@ impl RangeQuery {
             SortBy::Mod => a.modified.cmp(&b.modified),
             SortBy::Value => a.value.cmp(&b.value),
         }
-    }
-
-    fn show(&self, key: &Key, record: &Record) -> KeyValue {
-        let mut kv = record.key_value(key);
-        if self.keys_only {
-            kv.value = Value::default();
-        }
-        kv
     }
 }

@@ -1,4 +1,6 @@
-//! The connection of a lease's client is gone. By default that changes nothing.
+//! The connection of a lease's client is gone. By default that changes nothing, and neither does it
+//! if the lease was renewed over another connection since: the end of the old one may be noticed
+//! long after the client has a new one.
 
 use crate::command::Disconnect;
 use crate::outcome::{Outcome, Reason};
@@ -12,6 +14,9 @@ impl Step<'_> {
         let Some(grace) = lease.revoke_grace else {
             return Ok(Outcome::Done);
         };
+        if lease.renewal != disconnect.renewal {
+            return Ok(Outcome::Done);
+        }
         let until = now.after(grace);
         let before = lease.revoke_at.replace(until);
         let timer = Timer::Disconnected(disconnect.lease.id);

@@ -27,10 +27,11 @@ impl Step<'_> {
         if let Some(at) = lease.revoke_at {
             self.state.timers.disarm(at, Timer::Disconnected(id));
         }
-        let cause = match ending {
-            Ending::Expired => Cause::Expired,
-            Ending::Revoked => Cause::Revoked,
+        let (cause, ended) = match ending {
+            Ending::Expired => (Cause::Expired, &mut self.state.work.leases_expired),
+            Ending::Revoked => (Cause::Revoked, &mut self.state.work.leases_revoked),
         };
+        *ended += 1;
         let count = keys.len() as u64;
         for key in keys.iter() {
             if self.state.mutant(Mutant::ExpiryKeepsWaiters)

@@ -41,6 +41,7 @@ impl Step<'_> {
         let id = if asked.is_none() { self.choose_lease_id() } else { asked };
         self.add_lease_to_client(client, id);
         self.state.last_epoch += 1;
+        self.state.work.leases_granted += 1;
         let now = self.state.now;
         self.state.leases.insert(
             id,
@@ -51,6 +52,7 @@ impl Step<'_> {
                 epoch: Epoch(self.state.last_epoch),
                 client: client.clone(),
                 renewed_at: now,
+                renewal: 0,
                 changes: 0,
                 spent: false,
                 revoke_grace: None,

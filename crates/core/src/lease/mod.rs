@@ -29,6 +29,8 @@ pub(crate) struct Lease {
     pub(crate) epoch: Epoch,
     pub(crate) client: ClientId,
     pub(crate) renewed_at: LogTime,
+    /// The number of its last renewal, by which a connection knows whether that came over it.
+    pub(crate) renewal: u64,
     /// How often its contenders changed. Grants, releases and losses all count, so a client that
     /// missed a notification finds out at its next renewal.
     pub(crate) changes: u64,

@@ -29,6 +29,7 @@ impl Step<'_> {
                 } else {
                     extend(lease, id, &mut self.state.timers, now);
                 }
+                lease.renewal = renewal.number;
                 RenewResult::Alive { ttl: lease.remaining(now), changes: lease.changes }
             }
         };

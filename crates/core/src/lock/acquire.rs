@@ -91,7 +91,7 @@ impl Step<'_> {
         let lease = record.lease;
         if record.holds() {
             self.refresh_lease(lease, again.ttl)?;
-            self.reattach(again.name, lease, again.call);
+            self.reattach(again.name, lease, again.call, again.wait);
             return Ok(Outcome::Renewed(self.state.present_grant(key, &self.state.keys[key])));
         }
         if again.wait.is_try() {
@@ -100,9 +100,8 @@ impl Step<'_> {
         self.share_answer(key, seq);
         self.wait_longer(key, self.wait_until(again.wait));
         // An owner's place without a call would have nobody to end it.
-        let sole = self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_some());
-        if again.call.is_some() || !sole {
-            self.reattach(again.name, lease, again.call);
+        if again.call.is_some() || !self.is_sole(lease) {
+            self.reattach(again.name, lease, again.call, again.wait);
         }
         Ok(Outcome::Queued(self.state.place_of(again.name, key).into()))
     }
@@ -164,6 +163,7 @@ impl Step<'_> {
             grouped,
             shared_answer: false,
             call: terms.call,
+            bound: terms.call.is_some() && !wait.is_try(),
             lock_delay: terms.lock_delay,
             budget: terms.budget,
             hold_max: terms.hold_max,
@@ -240,19 +240,41 @@ impl Step<'_> {
     }
 
     /// Whoever repeats a request is where its answer must go from now on.
-    pub(crate) fn reattach(&mut self, name: &LockName, lease: LeaseId, call: Option<CallId>) {
+    ///
+    /// What a session waits for belongs to the lease alone, and no call that joins it may end it.
+    /// So does a hold that somebody was told of, from here on: neither the call that was told nor
+    /// this one may take it back, because the other's client relies on it.
+    pub(crate) fn reattach(
+        &mut self,
+        name: &LockName,
+        lease: LeaseId,
+        call: Option<CallId>,
+        wait: Wait,
+    ) {
         let key = contender_key(name, lease);
         let Some((_, contender)) = self.state.contender_record(&key) else { return };
+        let is_told = contender.holds() && contender.bound_to().is_none();
+        let of_session = contender.call().is_none() && !self.is_sole(lease);
+        let call = call.filter(|_| !is_told && !of_session);
         if contender.call() == call {
             return;
         }
         let mut contender = contender.clone();
         self.unbind(&key, &contender);
-        contender.extra_mut().call = call;
+        let extra = contender.extra_mut();
+        extra.call = call;
+        extra.bound = call.is_some() && !wait.is_try();
         self.bind(&key, &contender);
         if let Some(record) = self.state.keys.get_mut(&key) {
             record.role = Role::Contender(contender);
         }
+    }
+}
+
+impl Step<'_> {
+    /// Whether a lease was made for one owner's lock.
+    fn is_sole(&self, lease: LeaseId) -> bool {
+        self.state.leases.get(&lease).is_some_and(|lease| lease.sole_lock.is_some())
     }
 }
 
@@ -271,7 +293,8 @@ impl State {
             _ => (None, 1),
         };
         let predecessor = predecessor.unwrap_or_default();
-        Place { key: key.clone(), predecessor, position: position as u64 }
+        let holder = self.in_the_way(name);
+        Place { key: key.clone(), predecessor, position: position as u64, holder }
     }
 
     /// Why a try would not be granted, if it would not.
@@ -284,16 +307,20 @@ impl State {
 
     /// The first in a lock's queue is in the way.
     pub(crate) fn denial_by_first(&self, name: &LockName) -> Denial {
-        let Some(queue) = self.locks.get(name) else {
-            return Denial::Held(ClientId::default());
-        };
+        Denial::Held(self.in_the_way(name))
+    }
+
+    /// Who is first in a lock's queue, and so holds the lock if anybody does: its client, or its
+    /// key if it has none. Empty, if nobody is there.
+    pub fn in_the_way(&self, name: &LockName) -> ClientId {
+        let Some(queue) = self.locks.get(name) else { return ClientId::default() };
         let key = queue.first();
         let client = queue_form(key)
             .filter(|_| self.keys[key].contender().is_some())
             .map(|(_, lease)| self.client_of(lease))
             .filter(|client| !client.is_empty());
         // Whoever has no name is called by the key that stands for it.
-        Denial::Held(client.unwrap_or_else(|| ClientId::from(&*alloc::format!("{key}"))))
+        client.unwrap_or_else(|| ClientId::from(&*alloc::format!("{key}")))
     }
 
     /// The key with which `lease` stands in the queue of `name`, if it does.

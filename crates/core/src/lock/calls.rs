@@ -3,11 +3,12 @@
 //! A unary call has no client that would come back for its lock. Its contender remembers the
 //! member, and the boot of that member, that serves the call. When that boot is gone, another
 //! member may take the call up for a while; then the contender ends, also if it was granted,
-//! because nobody was told.
+//! because nobody was told. It also remembers the call itself: a call that gives up ends only what
+//! no other call has taken up since.
 
 use crate::command::{CallsAnswered, NodeLost};
 use crate::event::Cause;
-use crate::ids::{Boot, CallId, Key, LogTime, NodeId};
+use crate::ids::{Boot, CallId, Key, LogTime, NodeId, Token};
 use crate::outcome::Outcome;
 use crate::record::Contender;
 use crate::state::State;
@@ -17,7 +18,7 @@ use crate::timer::Timer;
 impl Step<'_> {
     /// Notes the call that a contender must not outlive. The call may be lost already.
     pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
-        let Some(CallId { node, boot }) = contender.call() else { return };
+        let Some(CallId { node, boot, .. }) = contender.bound_to() else { return };
         self.state.calls.entry((node, boot)).or_default().insert(key.clone());
         let until = self.state.now.after(self.state.limits.orphan_grace);
         if let Some((lost, at)) = self.state.lost_nodes.get_mut(&node)
@@ -30,21 +31,29 @@ impl Step<'_> {
     }
 
     pub(crate) fn calls_answered(&mut self, answered: &CallsAnswered) -> Outcome {
-        for (key, token) in &answered.contenders {
-            let Some((record, contender)) = self.state.contender_record(key) else {
-                continue;
-            };
-            if record.token() != *token || contender.call().is_none() {
-                continue;
-            }
+        let mut all_there = true;
+        for (key, token, call) in &answered.contenders {
+            all_there &= self.call_answered(key, *token, *call);
+        }
+        if all_there { Outcome::Done } else { Outcome::NotFound }
+    }
+
+    /// The contender lives on its lease from now on. The call that is answered may still take it
+    /// back, if its answer reaches nobody; any other may not.
+    fn call_answered(&mut self, key: &Key, token: Token, call: CallId) -> bool {
+        let found = self.state.contender_record(key).filter(|(record, _)| record.token() == token);
+        let Some((_, contender)) = found else { return false };
+        if contender.call().is_some() {
             let before = contender.clone();
             self.unbind(key, &before);
             let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
             if let Some(contender) = contender {
-                contender.extra_mut().call = None;
+                let extra = contender.extra_mut();
+                extra.bound = false;
+                extra.call = extra.call.filter(|&last| last == call);
             }
         }
-        Outcome::Done
+        true
     }
 
     pub(crate) fn node_lost(&mut self, lost: NodeLost) -> Outcome {
@@ -75,5 +84,18 @@ impl Step<'_> {
         let next = if gone(self.state).is_some() { now } else { LogTime::NEVER };
         self.state.lost_nodes.insert(node, (boot, next));
         self.state.timers.arm(next, Timer::Orphans(node, boot));
+    }
+}
+
+impl State {
+    /// The last boot of a member whose calls some contender is bound to.
+    pub fn bound_boot(&self, node: NodeId) -> Option<Boot> {
+        let mut calls = self.calls.range((node, Boot(0))..=(node, Boot(u64::MAX)));
+        calls.next_back().map(|(&(_, boot), _)| boot)
+    }
+
+    /// The last boot of a member that is known to be lost. What is bound to one of its calls ends.
+    pub fn lost_boot(&self, node: NodeId) -> Option<Boot> {
+        self.lost_nodes.get(&node).map(|&(boot, _)| boot)
     }
 }

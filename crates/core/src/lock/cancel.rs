@@ -11,7 +11,7 @@ use crate::ids::{Key, LeaseId, Seq, Token};
 use crate::mutant::Mutant;
 use crate::once::{CANCELLED, check_seq};
 use crate::outcome::{Outcome, Reason};
-use crate::record::contender_key;
+use crate::record::{Contender, Record, contender_key};
 use crate::step::Step;
 
 impl Step<'_> {
@@ -24,14 +24,22 @@ impl Step<'_> {
             }
             CancelTarget::Contender(name, token) => {
                 let key = contender_key(name, cancel.lease.id);
-                Ok(self.cancel_contender(&key, *token))
+                Ok(self.cancel_contender(&key, |record, _| record.token() == *token))
+            }
+            CancelTarget::Call(name, call) => {
+                let key = contender_key(name, cancel.lease.id);
+                Ok(self.cancel_contender(&key, |_, contender| contender.call() == Some(*call)))
             }
         }
     }
 
-    fn cancel_contender(&mut self, key: &Key, token: Token) -> Outcome {
+    fn cancel_contender(
+        &mut self,
+        key: &Key,
+        is_meant: impl Fn(&Record, &Contender) -> bool,
+    ) -> Outcome {
         match self.state.contender_record(key) {
-            Some((record, _)) if record.token() == token => {
+            Some((record, contender)) if is_meant(record, contender) => {
                 self.remove_with_group(key, Cause::Cancelled);
                 Outcome::Ended(Cause::Cancelled)
             }

@@ -78,7 +78,7 @@ impl Step<'_> {
 
     /// A contender's call no longer decides over it.
     pub(crate) fn unbind(&mut self, key: &Key, contender: &Contender) {
-        let Some(call) = contender.call() else { return };
+        let Some(call) = contender.bound_to() else { return };
         let boot = (call.node, call.boot);
         let Some(bound) = self.state.calls.get_mut(&boot) else {
             return;

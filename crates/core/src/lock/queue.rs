@@ -34,6 +34,8 @@ pub(crate) struct Many {
     frontier: Option<Spot>,
     /// Somebody may hold behind the frontier: behind a holder that became foreign.
     strays: bool,
+    /// How many are no contenders.
+    foreign: usize,
     /// What the queue's permits are counted by, and how many keys ask for one.
     permits: Option<(u32, usize)>,
 }
@@ -97,6 +99,7 @@ impl Many {
     pub(crate) fn insert(&mut self, key: Key, record: &Record) {
         let spot = record.spot();
         self.spots.insert(spot, key);
+        self.foreign += usize::from(record.contender().is_none());
         if record.holds() {
             self.held += 1;
             self.strays |= self.frontier.is_some_and(|frontier| frontier < spot);
@@ -112,6 +115,7 @@ impl Many {
     pub(crate) fn remove(&mut self, record: &Record) {
         let spot = record.spot();
         self.spots.remove(&spot);
+        self.foreign -= usize::from(record.contender().is_none());
         if record.holds() {
             self.held -= 1;
         }
@@ -150,6 +154,7 @@ impl Many {
     /// is the one from before.
     pub(crate) fn becomes_foreign(&mut self, record: &Record) {
         let spot = record.spot();
+        self.foreign += 1;
         if record.holds() {
             self.held -= 1;
             self.strays = true;
@@ -165,6 +170,10 @@ impl Many {
 
     pub(crate) fn held(&self) -> usize {
         self.held
+    }
+
+    pub(crate) fn foreign(&self) -> usize {
+        self.foreign
     }
 
     pub(crate) fn frontier(&self) -> Option<(Spot, &Key)> {

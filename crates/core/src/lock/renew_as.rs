@@ -1,6 +1,6 @@
 //! Renews what was acquired by owner name.
 
-use crate::command::RenewAs;
+use crate::command::{RenewAs, Wait};
 use crate::ids::{ClientId, Key, LeaseId, LockName};
 use crate::outcome::{Denial, Outcome};
 use crate::record::contender_key;
@@ -19,7 +19,7 @@ impl Step<'_> {
             return Outcome::Rejected(reason);
         }
         // Whoever renews is alive without the call that acquired.
-        self.reattach(&renew.name, lease, None);
+        self.reattach(&renew.name, lease, None, Wait::Try);
         Outcome::Renewed(self.state.present_grant(&key, &self.state.keys[&key]))
     }
 

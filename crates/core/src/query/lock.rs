@@ -108,15 +108,13 @@ impl State {
     pub fn locks(&self, prefix: &[u8], after: Option<&LockName>, limit: usize) -> Vec<LockView> {
         const WAITERS_LISTED_MAX: usize = 16;
         let range = KeyRange::prefix(prefix);
-        let Some(bounds) = range.bounds() else {
+        let Some(bounds) = range.bounds_after(after.map(|after| &**after)) else {
             return Vec::new();
         };
         self.locks
             .range::<[u8], _>(bounds)
-            .map(|(name, _)| name)
-            .filter(|name| after.is_none_or(|after| *name > after))
             .take(limit)
-            .map(|name| self.lock(name, WAITERS_LISTED_MAX))
+            .map(|(name, _)| self.lock(name, WAITERS_LISTED_MAX))
             .collect()
     }
 
@@ -140,7 +138,8 @@ impl State {
             }
             predecessor = key.clone();
         }
-        view.waiting = (queue.len() - view.holders.len() - view.foreign.len()) as u64;
+        let (held, foreign) = self.counted(queue);
+        view.waiting = (queue.len() - held - foreign) as u64;
     }
 
     fn holder(&self, key: &Key, record: &Record, contender: &Contender) -> Holder {

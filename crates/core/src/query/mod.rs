@@ -4,11 +4,15 @@ mod client;
 mod explain;
 mod lease;
 mod lock;
+mod place;
+mod sizes;
 
 pub use client::ClientInfo;
 pub use explain::{Explanation, Link, Subject, Waiting};
 pub use lease::LeaseInfo;
 pub use lock::{Holder, LockView, Waiter};
+pub use place::Standing;
+pub use sizes::{Crowd, Sizes};
 
 use crate::event::Holding;
 use crate::ids::{ClientId, LeaseId, LockName};

@@ -17,7 +17,7 @@ pub(crate) fn lease(id: i64) -> LeaseRef {
 }
 
 pub(crate) fn call(node: u64, boot: u64) -> Option<CallId> {
-    Some(CallId { node: NodeId(node), boot: Boot(boot) })
+    Some(CallId { node: NodeId(node), boot: Boot(boot), number: node ^ boot })
 }
 
 pub(crate) fn rich_terms() -> Terms {
@@ -94,7 +94,7 @@ pub(crate) fn examples() -> Vec<Action> {
             ],
         }),
         Action::LeaseRevoke(LeaseRevoke { lease: stale }),
-        Action::Disconnect(Disconnect { lease: stale }),
+        Action::Disconnect(Disconnect { lease: stale, renewal: 9 }),
         Action::Put(Put {
             prev: true,
             ignore_value: true,
@@ -143,7 +143,9 @@ pub(crate) fn examples() -> Vec<Action> {
         }),
         Action::RenewAs(RenewAs { name: name.clone(), client: client.clone(), ttl: Millis(1) }),
         Action::ReleaseAs(ReleaseAs { name, client }),
-        Action::CallsAnswered(CallsAnswered { contenders: vec![(Key::from("a/1"), Token(2))] }),
+        Action::CallsAnswered(CallsAnswered {
+            contenders: vec![(Key::from("a/1"), Token(2), CallId::default())],
+        }),
         Action::NodeLost(NodeLost { node: NodeId(2), boot: Boot(3) }),
         Action::SetLimits(Box::default()),
         Action::RaiseFeatureLevel(1),

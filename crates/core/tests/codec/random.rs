@@ -17,6 +17,11 @@ use crate::states::grant;
 /// One step of a random history. What the numbers mean is in `random_action`.
 pub(crate) type Dice = (u8, u8, u8, u16);
 
+/// One of few calls, so that they meet.
+fn call(a: u8, b: u8) -> CallId {
+    CallId { node: NodeId(1), boot: Boot(u64::from(a & 1)), number: u64::from(b & 1) }
+}
+
 pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
     // Far from the ids that the state chooses itself.
     let id = 0x1 + i64::from(a % 4);
@@ -32,7 +37,7 @@ pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
         lock_delay: span(3),
         budget: span(4),
         hold_max: span(5),
-        call: (b & 0x40 != 0).then_some(CallId { node: NodeId(1), boot: Boot(u64::from(a & 1)) }),
+        call: (b & 0x40 != 0).then(|| call(a, b)),
         ..Terms::default()
     };
     let client = ClientId::from(["ann", "ben"][usize::from(a & 1)]);
@@ -55,7 +60,7 @@ pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
         18 => Action::Release(Release { name, lease: lease(id), token }),
         19 => Action::ForceRelease(ForceRelease { name, token, reason: "r".into(), now: b > 200 }),
         20 => Action::LeaseRevoke(LeaseRevoke { lease: lease(id) }),
-        21 => Action::Disconnect(Disconnect { lease: lease(id) }),
+        21 => Action::Disconnect(Disconnect { lease: lease(id), renewal: u64::from(b & 1) }),
         22 => Action::LeaseRenew(LeaseRenew {
             renewals: vec![Renewal { lease: lease(id), number: c.into() }],
         }),
@@ -68,9 +73,12 @@ pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
         26 => Action::NodeLost(NodeLost { node: NodeId(1), boot: Boot(u64::from(b & 1)) }),
         27 => Action::Cancel(Cancel {
             lease: lease(id),
-            target: CancelTarget::Seq(Seq(u64::from(b % 16))),
+            target: match b & 0x40 {
+                0 => CancelTarget::Seq(Seq(u64::from(b % 16))),
+                _ => CancelTarget::Call(name, call(a, b)),
+            },
         }),
-        28 => Action::CallsAnswered(CallsAnswered { contenders: vec![(key, token)] }),
+        28 => Action::CallsAnswered(CallsAnswered { contenders: vec![(key, token, call(a, b))] }),
         29 => Action::Compact(Compact { revision: Revision(token.0) }),
         _ => Action::SetLimits(Box::new(Limits {
             due_per_entry_max: u32::from(a % 3) + 1,

@@ -59,7 +59,7 @@ pub(crate) fn grow_leases(state: &mut State) {
     apply_once(state, alice.clone(), 1, Action::LeaseGrant(grant(1, 70_000, "alice")));
     apply_once(state, alice.clone(), 2, Action::LeaseGrant(grant(1, 70_000, "alice")));
     let guest = Action::LeaseGrant(grant(0xfeed, 500, "guest"));
-    apply(state, 20, [guest, Action::Disconnect(Disconnect { lease: lease(2) })]);
+    apply(state, 20, [guest, Action::Disconnect(Disconnect { lease: lease(2), renewal: 0 })]);
     let carol = AcquireAs {
         name: "owned".into(),
         client: "carol".into(),

@@ -160,7 +160,9 @@ impl Driver {
                 Action::LeaseRevoke(LeaseRevoke { lease: meant(lease, grant, state) })
             }
             Request::Disconnect { lease, grant } => {
-                Action::Disconnect(Disconnect { lease: meant(lease, grant, state) })
+                // Now the connection of the last renewal goes, now one that never renewed.
+                let renewal = if self.renewals.is_multiple_of(2) { 0 } else { self.renewals };
+                Action::Disconnect(Disconnect { lease: meant(lease, grant, state), renewal })
             }
             Request::Put { .. }
             | Request::Delete { .. }
@@ -230,6 +232,10 @@ impl Driver {
                     self.token(token, name, lease),
                 ),
             }),
+            Request::CancelCall { name, lease, call } => Action::Cancel(Cancel {
+                lease: meant(lease, Grants::Any, state),
+                target: CancelTarget::Call(LockName::from(NAMES[name]), call_id(call)),
+            }),
             Request::Release { name, lease, grant, token, mark } => {
                 let lease = holder(name, lease, state);
                 Action::Release(Release {
@@ -252,9 +258,11 @@ impl Driver {
                 reason: ClientId::from("stuck"),
                 now,
             }),
-            Request::Answered { name, lease } => Action::CallsAnswered(CallsAnswered {
-                contenders: vec![(place(NAMES[name], lease), self.token(Tokens::Own, name, lease))],
-            }),
+            Request::Answered { name, lease, call } => {
+                let token = self.token(Tokens::Own, name, lease);
+                let contenders = vec![(place(NAMES[name], lease), token, call_id(call))];
+                Action::CallsAnswered(CallsAnswered { contenders })
+            }
             Request::DeleteLock { name } => {
                 Action::DeleteLock(DeleteLock { name: LockName::from(NAMES[name]) })
             }
@@ -302,6 +310,10 @@ fn marked(lease: i64, grant: Grants, mark: Mark, state: &State) -> LeaseRef {
     }
 }
 
+fn call_id((node, boot): (u64, u64)) -> CallId {
+    CallId { node: NodeId(node), boot: Boot(boot), number: 0 }
+}
+
 fn terms(asks: Asks) -> Terms {
     Terms {
         metadata: Value::from("m"),
@@ -309,7 +321,7 @@ fn terms(asks: Asks) -> Terms {
         lock_delay: Millis(asks.delay),
         budget: Millis(asks.budget),
         hold_max: Millis(asks.hold_max),
-        call: asks.call.map(|(node, boot)| CallId { node: NodeId(node), boot: Boot(boot) }),
+        call: asks.call.map(call_id),
     }
 }
 

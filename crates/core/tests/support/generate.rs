@@ -194,6 +194,12 @@ pub(crate) enum Request {
     Answered {
         name: usize,
         lease: i64,
+        call: (u64, u64),
+    },
+    CancelCall {
+        name: usize,
+        lease: i64,
+        call: (u64, u64),
     },
     NodeLost {
         node: u64,
@@ -330,7 +336,7 @@ fn wait_as(kind: Kind) -> BoxedStrategy<Wait> {
 }
 
 fn asks(kind: Kind) -> BoxedStrategy<Asks> {
-    let call = proptest::option::of((1..=2_u64, 1..=2_u64));
+    let call = proptest::option::of(call());
     let few = |most: u64| prop_oneof![2 => Just(0), 1 => 1..most];
     let rich = (few(2_000), few(2_000), few(4_000), call)
         .prop_map(|(delay, budget, hold_max, call)| Asks { delay, budget, hold_max, call });
@@ -433,9 +439,16 @@ fn of_owners(kind: Kind) -> impl Strategy<Value = Request> {
     ]
 }
 
+fn call() -> impl Strategy<Value = (u64, u64)> {
+    (1..=2_u64, 1..=2_u64)
+}
+
 fn of_operators() -> impl Strategy<Value = Request> {
     prop_oneof![
-        3 => (name(), lease()).prop_map(|(name, lease)| Request::Answered { name, lease }),
+        3 => (name(), lease(), call())
+            .prop_map(|(name, lease, call)| Request::Answered { name, lease, call }),
+        3 => (name(), lease(), call())
+            .prop_map(|(name, lease, call)| Request::CancelCall { name, lease, call }),
         3 => (1..=2_u64, 1..=2_u64).prop_map(|(node, boot)| Request::NodeLost { node, boot }),
         1 => (1..=3_u32, 1..=4_u32).prop_map(|(due, queue)| Request::Limits { due, queue }),
         1 => (0..20_u64).prop_map(|back| Request::Compact { back }),

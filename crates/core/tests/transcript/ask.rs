@@ -1,6 +1,7 @@
 //! The inputs that are questions: they change nothing and make no entry.
 
 use fencepost_core::query::{Explanation, Subject};
+use fencepost_core::range::PageQuery;
 use fencepost_core::{ClientId, LeaseId, LockName, Revision, State, history};
 
 use super::ops;
@@ -16,6 +17,15 @@ pub(crate) fn ask(word: &str, words: &mut Words, state: &State, page: &mut Page)
             let answer = state.range(&ops::query(words)?);
             page.line(&format!("rev={} {}", state.revision().0, print::range(&answer)));
             print::kvs(&answer.kvs, "  ", page);
+        }
+        "page" => page_of_keys(words, state, page)?,
+        "place" => match state.place(&words.next("a key")?.as_str().into()) {
+            None => page.line("waits nowhere"),
+            Some(place) => page.line(&print::place(&place)),
+        },
+        "sizes" => {
+            let (sizes, crowd) = (state.sizes(), state.crowd());
+            page.line(&format!("{sizes:?} {crowd:?}"));
         }
         "show" => {
             let name = LockName::from(words.next("a lock")?.as_str());
@@ -59,6 +69,19 @@ fn list<T>(all: Vec<T>, page: &mut Page, print: impl Fn(T, &mut Page)) {
     for one in all {
         print(one, page);
     }
+}
+
+fn page_of_keys(words: &mut Words, state: &State, page: &mut Page) -> Parsed<()> {
+    let query = PageQuery {
+        range: key_range(&words.next("the keys")?),
+        after: words.option("after").map(|key| key.as_str().into()),
+        limit: limit(words)?,
+        keys_only: words.flag("keys-only"),
+    };
+    let found = state.page(&query);
+    page.line(&format!("page of {} more={}", found.kvs.len(), found.more));
+    print::kvs(&found.kvs, "  ", page);
+    Ok(())
 }
 
 fn locks(words: &mut Words, state: &State, page: &mut Page) -> Parsed<()> {

@@ -98,7 +98,10 @@ fn cancel(words: &mut Words) -> Parsed<Counted> {
     let lease = words.lease()?;
     let target = match words.option("of") {
         Some(seq) => CancelTarget::Seq(Seq(number(&seq)?)),
-        None => CancelTarget::Contender(name(words)?, words.token()?),
+        None => match words.call()? {
+            Some(call) => CancelTarget::Call(name(words)?, call),
+            None => CancelTarget::Contender(name(words)?, words.token()?),
+        },
     };
     Ok(by_lease(Action::Cancel(Cancel { lease, target }), lease))
 }

@@ -150,6 +150,11 @@ fn place_of(place: &fencepost_core::outcome::Place) -> String {
     format!("{} position={}{}", place.key, place.position, part("after", &place.predecessor))
 }
 
+/// A place that was asked for tells more than the answer to an acquire.
+pub(crate) fn place(place: &fencepost_core::outcome::Place) -> String {
+    format!("waits {} holder={}", place_of(place), place.holder)
+}
+
 fn txn(answer: &TxnAnswer) -> String {
     let branch = if answer.succeeded { "then" } else { "else" };
     let ops: Vec<String> = answer.answers.iter().map(op).collect();

@@ -11,7 +11,7 @@ use fencepost_core::{
 
 use super::lock_words;
 use super::ops;
-use super::words::{Parsed, Words, lease_id, lease_ref, node_boot, number, small};
+use super::words::{Parsed, Words, call_id, lease_id, lease_ref, number, small};
 
 /// What an input asks for.
 pub(crate) enum Verb {
@@ -86,7 +86,9 @@ fn action(word: &str, words: &mut Words, state: &State) -> Parsed<Option<Counted
         "renew" => renew(words)?,
         "revoke" => Action::LeaseRevoke(LeaseRevoke { lease: lease_ref(&words.next("a lease")?)? }),
         "disconnect" => {
-            Action::Disconnect(Disconnect { lease: lease_ref(&words.next("a lease")?)? })
+            let lease = words.next("a lease")?;
+            let (lease, count) = lease.split_once('#').unwrap_or((&lease, "0"));
+            Action::Disconnect(Disconnect { lease: lease_ref(lease)?, renewal: number(count)? })
         }
         "put" => Action::Put(ops::put(words)?),
         "del" => Action::DeleteRange(ops::delete(words)?),
@@ -98,11 +100,13 @@ fn action(word: &str, words: &mut Words, state: &State) -> Parsed<Option<Counted
             Action::DeleteLock(DeleteLock { name: words.next("a lock")?.as_str().into() })
         }
         "answered" => {
-            let contender = (words.next("a key")?.as_str().into(), words.token()?);
-            Action::CallsAnswered(CallsAnswered { contenders: vec![contender] })
+            let key = words.next("a key")?.as_str().into();
+            let call = words.call()?.unwrap_or_default();
+            let contenders = vec![(key, words.token()?, call)];
+            Action::CallsAnswered(CallsAnswered { contenders })
         }
         "node-lost" => {
-            let call = node_boot(&words.next("a node and its boot")?)?;
+            let call = call_id(&words.next("a node and its boot")?)?;
             Action::NodeLost(NodeLost { node: call.node, boot: call.boot })
         }
         "limits" => Action::SetLimits(Box::new(limits(words, state.limits().clone())?)),

@@ -101,9 +101,9 @@ impl Words {
         lease_ref(&self.option("lease").ok_or("lease= is missing")?)
     }
 
-    /// The call after `call=`, as `NODE.BOOT`.
+    /// The call after `call=`, as `NODE.BOOT` or `NODE.BOOT.NUMBER`.
     pub(crate) fn call(&mut self) -> Parsed<Option<CallId>> {
-        self.option("call").map(|text| node_boot(&text)).transpose()
+        self.option("call").map(|text| call_id(&text)).transpose()
     }
 
     /// Nothing may be left.
@@ -163,9 +163,11 @@ pub(crate) fn lease_ref(text: &str) -> Parsed<LeaseRef> {
     }
 }
 
-pub(crate) fn node_boot(text: &str) -> Parsed<CallId> {
+/// A call: `1.7` on boot 7 of node 1, or `1.7.3` for the one with number 3.
+pub(crate) fn call_id(text: &str) -> Parsed<CallId> {
     let (node, boot) = text.split_once('.').ok_or("a node and its boot look like 1.7")?;
-    Ok(CallId { node: NodeId(number(node)?), boot: Boot(number(boot)?) })
+    let (boot, count) = boot.split_once('.').unwrap_or((boot, "0"));
+    Ok(CallId { node: NodeId(number(node)?), boot: Boot(number(boot)?), number: number(count)? })
 }
 
 /// Keys: `k` is one, `k*` all that begin with it, `a..c` a span, `a..` this one and all after it.

@@ -89,17 +89,31 @@ impl Handle {
     ///
     /// See [`Error`].
     pub fn save_backup(&self, to: &Path) -> Result<SnapshotId, Error> {
+        let (id, bytes) = self.save_and_read()?;
+        let written = write_new(to, &bytes);
+        written.map_err(|source| Error::Io { doing: "write", path: to.to_owned(), source })?;
+        Ok(id)
+    }
+
+    /// A replica of the state as it is now, made beside the node's loop. Nothing that happens to
+    /// the node changes it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub fn replica(&self) -> Result<Replica, Error> {
+        let (_, bytes) = self.save_and_read()?;
+        Ok(read(&bytes).map_err(|why| Error::NotSaved { why })?.1)
+    }
+
+    /// Makes a snapshot, and reads its file.
+    fn save_and_read(&self) -> Result<(SnapshotId, Vec<u8>), Error> {
         let home = self.home.as_ref();
         let home = home.ok_or_else(|| Error::NotSaved { why: "there is no directory".into() })?;
         let id = self.save().map_err(|why| Error::NotSaved { why })?;
-        let from = home.join(file_name(id));
-        let io = |doing, path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::Io { doing, path, source }
-        };
-        let bytes = fs::read(&from).map_err(io("read", &from))?;
-        write_new(to, &bytes).map_err(io("write", to))?;
-        Ok(id)
+        let path = home.join(file_name(id));
+        let bytes = fs::read(&path);
+        Ok((id, bytes.map_err(|source| Error::Io { doing: "read", path, source })?))
     }
 }
 

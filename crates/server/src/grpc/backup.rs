@@ -16,12 +16,12 @@ use crate::limits;
 /// Chunks that are read ahead of the client.
 const CHUNKS_AHEAD: usize = 4;
 
-pub(super) fn serve(house: &Arc<House>) -> Answers<v1::SnapshotChunk> {
+pub(super) fn serve(house: &Arc<House>, header: v1::Header) -> Answers<v1::SnapshotChunk> {
     let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
     let house = Arc::clone(house);
     // The node and its disk are waited for, so this is done beside the tasks.
     tokio::task::spawn_blocking(move || {
-        if let Err(why) = send(&house, &sender) {
+        if let Err(why) = send(&house, header, &sender) {
             let failure = Failure::from(Wrong::NoBackup(why));
             // The client may have gone.
             drop(sender.blocking_send(Err(failure.into())));
@@ -32,6 +32,7 @@ pub(super) fn serve(house: &Arc<House>) -> Answers<v1::SnapshotChunk> {
 
 fn send(
     house: &House,
+    header: v1::Header,
     sender: &mpsc::Sender<Result<v1::SnapshotChunk, Status>>,
 ) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
@@ -39,7 +40,7 @@ fn send(
     house.handle.save_backup(&path).map_err(|why| why.to_string())?;
     let mut file = std::fs::File::open(&path).map_err(|why| why.to_string())?;
     let mut left = file.metadata().map_err(|why| why.to_string())?.len();
-    let mut header = Some(house.head.now());
+    let mut header = Some(header);
     let mut sum = 0;
     loop {
         let mut data = Vec::new();

@@ -57,15 +57,20 @@ impl ClusterService for ClusterDoor {
         &self,
         request: Request<v1::MoveLeaderRequest>,
     ) -> Answer<v1::MoveLeaderResponse> {
-        let result = members::move_leader(&self.0, request.get_ref().to).await;
+        let was_forwarded = request.metadata().contains_key(members::FORWARDED);
+        let result = members::move_leader(&self.0, request.get_ref().to, was_forwarded).await;
         let result = result.map(|header| v1::MoveLeaderResponse { header: Some(header) });
         answered(&self.0, "move_leader", result)
     }
 
     async fn snapshot(
         &self,
-        _request: Request<v1::SnapshotRequest>,
+        request: Request<v1::SnapshotRequest>,
     ) -> Answer<Self::SnapshotStream> {
-        Ok(Response::new(backup::serve(&self.0)))
+        // A member that follows may not have applied yet what was answered elsewhere.
+        let is_stale = request.get_ref().stale;
+        let header = self.0.ask(is_stale, |_| ()).await.map(|(header, ())| header);
+        let header = answered(&self.0, "snapshot", header)?.into_inner();
+        Ok(Response::new(backup::serve(&self.0, header)))
     }
 }

@@ -1,19 +1,18 @@
 //! Put, Range, DeleteRange.
 
 use fencepost_core::Outcome;
-use fencepost_core::range::RangeAnswer;
 use fencepost_proto::v1;
 
 use crate::error::Failure;
 use crate::house::{House, unexpected};
-use crate::{limits, parse, reads, show};
+use crate::{parse, reads, show};
 
 pub(super) async fn put(
     house: &House,
     request: &v1::PutRequest,
 ) -> Result<v1::PutResponse, Failure> {
     let (header, outcome) = house.act(parse::put(request)?).await?;
-    let Outcome::Put(prev) = outcome else { return Err(unexpected()) };
+    let prev = parse::put_outcome(outcome)?;
     Ok(v1::PutResponse { header: Some(header), prev_kv: prev.as_deref().map(show::key_val) })
 }
 
@@ -21,13 +20,10 @@ pub(super) async fn range(
     house: &House,
     request: &v1::RangeRequest,
 ) -> Result<v1::RangeResponse, Failure> {
-    let mut range = parse::range(request)?;
-    if range.limit == 0 || range.limit > limits::RANGE_KEYS_MAX {
-        range.limit = limits::RANGE_KEYS_MAX;
-    }
-    let ask = house.ask(request.stale, move |state| state.range(&range));
-    let (header, answer): (_, RangeAnswer) = ask.await?;
-    Ok(v1::RangeResponse { header: Some(header), ..reads::show_range(answer) })
+    let (query, counts) = (parse::range(request)?, request.count);
+    let ask = house.ask(request.stale, move |state| reads::page(state, &query, counts));
+    let (header, found) = ask.await?;
+    Ok(v1::RangeResponse { header: Some(header), ..reads::show_range(&found) })
 }
 
 pub(super) async fn delete_range(

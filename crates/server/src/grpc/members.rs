@@ -1,9 +1,15 @@
 //! AddMember, Promote, RemoveMember, MoveLeader.
 
+use std::time::Duration;
+
 use fencepost_node::io::{Change, ChangeError, MemberId};
 use fencepost_node::membership::Member;
 use fencepost_proto::v1;
-use std::time::Duration;
+use fencepost_proto::v1::cluster_service_client::ClusterServiceClient;
+use tonic::metadata::MetadataValue;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tonic_types::StatusExt;
 
 use crate::error::{Failure, Wrong};
 use crate::house::House;
@@ -11,9 +17,11 @@ use crate::limits;
 
 /// How long a new leader may take.
 const HANDOVER_PATIENCE: Duration = Duration::from_secs(5);
+/// Marks a request that another member has passed on.
+pub(super) const FORWARDED: &str = "fencepost-forwarded";
 
 /// Changes the members, whoever leads. The node waits for it, so that is done beside the tasks.
-pub(super) async fn change(house: &House, change: Change) -> Result<v1::Header, Failure> {
+pub(crate) async fn change(house: &House, change: Change) -> Result<v1::Header, Failure> {
     let handle = house.handle.clone();
     let change =
         move || handle.change_anywhere(&change, limits::CHANGE_PATIENCE).map_err(Failure::from);
@@ -31,28 +39,42 @@ pub(super) fn added(request: v1::AddMemberRequest) -> Change {
     })
 }
 
-/// Hands leadership over, and waits for it. Only the leader can.
-pub(super) async fn move_leader(house: &House, to: MemberId) -> Result<v1::Header, Failure> {
+/// Hands leadership over, and waits for it, whoever leads.
+///
+/// `was_forwarded` says that another member asks: it is not passed on again, so that two members
+/// that each believe in the other do not keep a request going round.
+pub(crate) async fn move_leader(
+    house: &House,
+    to: MemberId,
+    was_forwarded: bool,
+) -> Result<v1::Header, Failure> {
     let status = house.handle.status();
-    if !status.role.leads {
-        return Err(ChangeError::NotLeader { leader: status.role.leader }.into());
-    }
     let voters = status.members.voters();
+    if to != 0 && !voters.contains(&to) {
+        return Err(ChangeError::UnknownMember(to).into());
+    }
+    let mut changes = house.head.changes();
     let to = match to {
+        _ if !status.role.leads => {
+            let to = if was_forwarded { None } else { forward(house, to).await? };
+            to.ok_or(ChangeError::NotLeader { leader: status.role.leader })?
+        }
         0 => {
             let connected =
                 |id: &MemberId| status.links.get(id).is_some_and(|link| link.is_connected);
             let successor = voters.iter().copied().find(|id| *id != status.id && connected(id));
-            successor
-                .ok_or(Wrong::Invalid("to", "must name a member: no other one is connected"))?
+            let to = successor
+                .ok_or(Wrong::Invalid("to", "must name a member: no other one is connected"))?;
+            house.handle.transfer_to(to);
+            to
         }
-        to if voters.contains(&to) => to,
-        to => return Err(ChangeError::UnknownMember(to).into()),
+        to => {
+            if to != status.id {
+                house.handle.transfer_to(to);
+            }
+            to
+        }
     };
-    let mut changes = house.head.changes();
-    if to != status.id {
-        house.handle.transfer_to(to);
-    }
     let moved = async {
         while house.head.leader() != Some(to) {
             if changes.changed().await.is_err() {
@@ -63,4 +85,35 @@ pub(super) async fn move_leader(house: &House, to: MemberId) -> Result<v1::Heade
     let moved = tokio::time::timeout(HANDOVER_PATIENCE, moved).await;
     moved.map_err(|_| Failure::from(ChangeError::Indeterminate))?;
     Ok(house.head.now())
+}
+
+/// Asks the leader, at its client address, to hand over. Who leads then; nobody, if no leader that
+/// can be reached is known.
+async fn forward(house: &House, to: MemberId) -> Result<Option<MemberId>, Failure> {
+    let address = house.head.now().leader_address;
+    let endpoint = Channel::from_shared(format!("http://{address}"));
+    let Some(endpoint) = endpoint.ok().filter(|_| !address.is_empty()) else { return Ok(None) };
+    let Ok(channel) = endpoint.connect_timeout(HANDOVER_PATIENCE).connect().await else {
+        return Ok(None);
+    };
+    let mut request = Request::new(v1::MoveLeaderRequest { to });
+    request.set_timeout(2 * HANDOVER_PATIENCE);
+    request.metadata_mut().insert(FORWARDED, MetadataValue::from_static("1"));
+    match ClusterServiceClient::new(channel).move_leader(request).await {
+        Ok(moved) => Ok(moved.into_inner().header.map(|header| header.leader_id)),
+        Err(status) => Err(refusal(&status)),
+    }
+}
+
+/// What the leader has refused, as if it had been refused here.
+fn refusal(status: &Status) -> Failure {
+    let code = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+    match &*code {
+        "not_leader" => ChangeError::NotLeader { leader: None }.into(),
+        "field_invalid" => {
+            Wrong::Invalid("to", "must name a member: no other one is connected").into()
+        }
+        // It may have been done before the connection broke.
+        _ => ChangeError::Indeterminate.into(),
+    }
 }

@@ -1,13 +1,19 @@
 //! Counts contenders by what happens to them.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use fencepost_core::event::{Cause, EventKind, KeyValue};
 use fencepost_core::{Event, Key, LogTime, Millis, State};
 
 use crate::parse;
 
-/// Contenders whose times are kept. Of others it is not known how long they waited and held.
+/// Up to so many contenders, the times of all are kept.
+const TIMED_ALL_MAX: usize = 10_000;
+/// Beyond that, the times of one in so many: which ones depends on the key alone, so that those who
+/// hold for long do not crowd out the others.
+const TIMED_OF: u64 = 16;
+/// And never of more than this.
 const TIMED_MAX: usize = 100_000;
 
 /// Counts contenders.
@@ -31,10 +37,18 @@ pub(super) struct Noted {
 
 impl Tally {
     pub(super) fn recount(&mut self, state: &State) {
-        let views = state.locks(b"", None, usize::MAX);
-        let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
-        self.holders = views.iter().map(|view| count(view.holders.len())).sum();
-        self.waiters = views.iter().map(|view| crate::show::signed(view.waiting)).sum();
+        let crowd = state.crowd();
+        self.holders = i64::try_from(crowd.holders).unwrap_or(i64::MAX);
+        self.waiters = i64::try_from(crowd.waiters).unwrap_or(i64::MAX);
+    }
+
+    /// Whether the times of a new contender are kept.
+    fn is_timed(&self, key: &Key) -> bool {
+        match self.since.len() {
+            0..TIMED_ALL_MAX => true,
+            TIMED_ALL_MAX..TIMED_MAX => self.since.hasher().hash_one(key).is_multiple_of(TIMED_OF),
+            _ => false,
+        }
     }
 
     pub(super) fn note(&mut self, event: &Event, now: LogTime) -> Noted {
@@ -42,7 +56,7 @@ impl Tally {
         match &event.kind {
             EventKind::Put { kv, prev: None } if is_contender(kv) => {
                 self.waiters += 1;
-                if self.since.len() < TIMED_MAX {
+                if self.is_timed(&kv.key) {
                     self.since.insert(kv.key.clone(), now);
                 }
             }

@@ -4,7 +4,7 @@ use fencepost_core::codec::encode_command;
 use fencepost_core::command::{Acquire, Action, Cancel, CancelTarget, Command, Entry, LeaseGrant};
 use fencepost_core::command::{Put, Release, Wait};
 use fencepost_core::event::Holding;
-use fencepost_core::{LockName, LogTime, Outcome, State};
+use fencepost_core::{LeaseId, LockName, LogTime, Outcome, State};
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn name() -> LockName {
 }
 
 fn observe(registry: &mut Registry<u32>, events: &[Arc<Event>]) -> Vec<(u32, Verdict)> {
-    events.iter().flat_map(|event| registry.observe(event, |_, _| Millis(7))).collect()
+    events.iter().flat_map(|event| registry.observe(event, |_| Millis(7))).collect()
 }
 
 fn granted_with(token: u64) -> Verdict {
@@ -77,7 +77,7 @@ fn the_grant_comes_after_the_reply() {
     assert_eq!(registry.queued(&ticket, Revision(3)), None);
     assert_eq!(observe(&mut registry, &[granted(4, 3).into()]), [(5, granted_with(3))]);
     assert_eq!(registry.len(), 0);
-    assert!(!registry.has(&key()));
+    assert_eq!(registry.len(), 0);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_place_that_made_room_in_the_same_step_is_not_the_new_one() {
         told.extend(registry.queued(&ticket, reply.revision).map(|verdict| (5, verdict)));
         told.extend(observe(&mut registry, &log[split..]));
         assert_eq!(told, [], "reply after {split} events");
-        assert!(registry.has(&key()));
+        assert_eq!(registry.len(), 1);
     }
 }
 
@@ -242,7 +242,28 @@ fn a_snapshot_in_the_place_of_events_decides_what_it_covers() {
             }
             assert_eq!(told.pop(), verdict, "{revision:?} {standing:?} {reply_first}");
             assert_eq!(told, []);
-            assert_eq!(registry.has(&key()), verdict.is_none());
+            assert_eq!(registry.len() == 0, verdict.is_some());
         }
     }
+}
+
+#[test]
+fn those_who_wait_are_looked_at_in_turn() {
+    let mut registry = Registry::default();
+    let keys: Vec<Key> = ["a/1", "b/1", "c/1", "d/1"].into_iter().map(Key::from).collect();
+    let tickets: Vec<Ticket> =
+        keys.iter().zip(0..).map(|(key, number)| registry.register(key.clone(), number)).collect();
+    // One is not answered yet.
+    for ticket in [&tickets[0], &tickets[1], &tickets[3]] {
+        assert_eq!(registry.queued(ticket, Revision(5)), None);
+    }
+    let turn = |after: Option<&Key>, max| registry.in_turn(after, max);
+    assert_eq!(turn(None, 2), [keys[0].clone(), keys[1].clone()]);
+    assert_eq!(turn(Some(&keys[1]), 2), [keys[3].clone(), keys[0].clone()]);
+    assert_eq!(turn(Some(&keys[3]), 9), [keys[0].clone(), keys[1].clone(), keys[3].clone()]);
+    let told: Vec<&u32> = registry.waiting_at(&keys[1], Revision(5)).collect();
+    assert_eq!(told, [&1]);
+    // A state that has not reached the reply may still show an earlier place of the same lease.
+    assert_eq!(registry.waiting_at(&keys[1], Revision(4)).count(), 0);
+    assert_eq!(registry.waiting_at(&keys[2], Revision(5)).count(), 0);
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fencepost_core::command::LeaseRef;
-use fencepost_core::outcome::{Denial, RenewResult};
+use fencepost_core::outcome::{Denial, Place, RenewResult};
 use fencepost_core::{Outcome, Reason, Reply, Revision};
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::shell::{Delivery, Found};
@@ -36,12 +36,17 @@ impl Session {
             Item::Verdict(request, verdict) => {
                 told.extend(self.decided(&mut state, request, &verdict));
             }
+            Item::Place(request, place) => {
+                told.extend(self.moved_up(&mut state, request, &place));
+            }
             Item::Events(events) => told.extend(self.watched(&mut state, &events)),
             Item::WatchCut(watch, resume) => {
                 told.extend(self.watch_cut(&mut state, watch, resume));
             }
             Item::WatchBehind(watch, cursor) => self.look_again(&mut state, watch, cursor),
             Item::Progress(watch, at) => told.extend(self.progressed(&state, watch, at)),
+            // A session never asks for it.
+            Item::Mark(_) => {}
         }
         let responses = told.into_iter().map(|(id, answer)| self.response(id, answer));
         ready.extend(responses);
@@ -115,7 +120,7 @@ impl Session {
                 let lock = Some(show::lock(&view, now));
                 Response::Lock(v1::GetLockResponse { header: None, lock })
             }
-            (Read::Range(_, answer), Kind::Range) => Response::Range(reads::show_range(answer)),
+            (Read::Range(_, answer), Kind::Range) => Response::Range(reads::show_range(&answer)),
             _ => return Err(unexpected()),
         };
         Ok((header, response))
@@ -132,7 +137,7 @@ impl Session {
             (_, Outcome::Rejected(reason)) => return Err(reason.into()),
             (Kind::LeaseGrant { revoke }, Outcome::LeaseGranted(granted)) => {
                 let lease = LeaseRef { id: granted.id, epoch: granted.epoch };
-                self.name_lease(state, lease, Some(*revoke));
+                self.name_lease(state, lease, Some(*revoke), None);
                 let mut shown = show::lease_granted(header.clone(), &granted);
                 shown.header = None;
                 Response::LeaseGranted(shown)
@@ -155,8 +160,8 @@ impl Session {
             (Kind::Cancel, Outcome::NotFound) => Response::Acquired(show::ended("")),
             (Kind::Release, Outcome::Released) => released(true),
             (Kind::Release, Outcome::NotFound) => released(false),
-            (Kind::Put, Outcome::Put(prev)) => {
-                let prev_kv = prev.as_deref().map(show::key_val);
+            (Kind::Put, outcome) => {
+                let prev_kv = parse::put_outcome(outcome)?.as_deref().map(show::key_val);
                 Response::Put(v1::PutResponse { header: None, prev_kv })
             }
             (Kind::DeleteRange, Outcome::Deleted(deleted, prev)) => {
@@ -173,13 +178,14 @@ impl Session {
         &self,
         state: &mut State,
         request: RequestId,
-        open: Open,
+        mut open: Open,
         reply: Reply,
         told: &mut Vec<(u64, Answered)>,
     ) {
-        let Kind::Acquire(acquire) = &open.kind else { return };
+        let Kind::Acquire(acquire) = &mut open.kind else { return };
         let shown = match reply.outcome {
             Outcome::Queued(place) | Outcome::Reserved(place) => {
+                acquire.told = Some((place.position, place.holder.clone()));
                 let queued = Response::Acquired(show::queued(&place));
                 let header = self.house.head.at(reply.revision);
                 told.push((open.request_id, Ok((header, queued))));
@@ -209,6 +215,23 @@ impl Session {
         };
         let answer = (self.house.head.at(reply.revision), Response::Acquired(shown));
         told.push(self.close(state, open, Ok(answer)));
+    }
+
+    /// How a wait stands. It is told only if that is news.
+    fn moved_up(
+        &self,
+        state: &mut State,
+        request: RequestId,
+        place: &Place,
+    ) -> Option<(u64, Answered)> {
+        let open = state.open.get_mut(&number(request))?;
+        let Kind::Acquire(acquire) = &mut open.kind else { return None };
+        let news = (place.position, place.holder.clone());
+        if acquire.told.replace(news.clone()) == Some(news) {
+            return None;
+        }
+        let queued = Response::Acquired(show::queued(place));
+        Some((open.request_id, Ok((self.house.head.now(), queued))))
     }
 
     /// A wait has ended.

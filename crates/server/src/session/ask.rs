@@ -138,7 +138,7 @@ impl Session {
                 let action = parse::renewals(&many.renewals)?;
                 for one in &many.renewals {
                     let lease = LeaseRef { id: LeaseId(one.id), epoch: Epoch(one.epoch) };
-                    self.name_lease(state, lease, None);
+                    self.name_lease(state, lease, None, Some(one.number));
                 }
                 (Kind::Renew, action, None)
             }
@@ -197,7 +197,7 @@ impl Session {
         let (action, first, lease) = parse::acquire(acquire)?;
         let names = acquire.locks.iter().map(|lock| LockName::from(&*lock.name)).collect();
         let epoch = Epoch(acquire.lease_epoch);
-        self.name_lease(state, LeaseRef { id: lease, epoch }, None);
+        self.name_lease(state, LeaseRef { id: lease, epoch }, None, None);
         let once = counted(once, Caller::Lease(lease));
         let can_repeat = once.is_some();
         let bytes = encoded(&command(action, once));
@@ -206,7 +206,7 @@ impl Session {
         let postbox = Postbox::Stream(std::sync::Arc::clone(&self.outbox), request);
         let ticket = self.house.pending().register(parse::contender_key(&first, lease), postbox);
         let repeat = can_repeat.then(|| bytes.clone());
-        let acquire = OpenAcquire { ticket, names, lease, command: repeat };
+        let acquire = OpenAcquire { ticket, names, lease, command: repeat, told: None };
         state.opened(request, request_id, Kind::Acquire(Box::new(acquire)));
         batch.ordinary.push((request, bytes));
         Ok(())

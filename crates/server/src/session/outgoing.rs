@@ -49,7 +49,11 @@ where
                 }
             }
             match this.session.outbox.poll_pop(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    // An idle stream keeps no room for what it may say one day.
+                    this.ready = VecDeque::new();
+                    return Poll::Pending;
+                }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(Err(status))),
                 Poll::Ready(Some(Ok(item))) => this.session.answer(item, &mut this.ready),

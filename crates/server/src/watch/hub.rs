@@ -55,6 +55,7 @@ impl Hub {
             Said::Named(lease, outbox) => self.named.entry(lease).or_default().push(outbox),
             Said::Unnamed(lease, outbox) => self.unname(lease, &outbox),
             Said::Progress => self.tell_progress(),
+            Said::Mark(outbox) => outbox.push(Item::Mark(self.revision)),
         }
     }
 
@@ -123,7 +124,9 @@ impl Hub {
         }
         self.revision = self.revision.max(revision);
         for (number, events) in round.events {
-            let Some(live) = self.watches.get(&number) else { continue };
+            let Some(live) = self.watches.get(&number).filter(|_| !events.is_empty()) else {
+                continue;
+            };
             let buffered = Arc::clone(&live.buffered);
             let events = WatchEvents { watch: number, events, now, buffered };
             live.outbox.push(Item::Events(events));
@@ -151,6 +154,16 @@ impl Hub {
 }
 
 impl Round {
+    /// Ends a watch. It can go on at this revision, so nothing of it may have been told.
+    fn cut(&mut self, live: &Live, resume: Revision) {
+        if let Some(events) = self.events.get_mut(&live.number) {
+            while let Some(event) = events.pop_if(|event| event.revision == resume) {
+                live.buffered.remove(&event);
+            }
+        }
+        self.cut.insert(live.number, resume);
+    }
+
     fn offer(&mut self, live: &mut Live, event: &Arc<Event>) {
         if self.cut.contains_key(&live.number) || !live.cursor.is_before(event) {
             return;
@@ -161,7 +174,8 @@ impl Round {
             // One event alone may be larger than the bound.
             let too_many = events > limits::WATCH_EVENTS_MAX;
             if too_many || (bytes > limits::WATCH_BYTES_MAX && events > 1) {
-                self.cut.insert(live.number, event.revision);
+                live.buffered.remove(&shown);
+                self.cut(live, event.revision);
                 return;
             }
             self.events.entry(live.number).or_default().push(shown);

@@ -27,6 +27,13 @@ pub(crate) struct Look {
     pub(crate) compacted: Option<Revision>,
 }
 
+impl Look {
+    /// Roughly what it takes to keep.
+    pub(crate) fn bytes(&self) -> usize {
+        self.events.iter().map(|event| event_bytes(event)).sum()
+    }
+}
+
 /// Looks for events behind `cursor`. Without one, it begins where the watch does, which is the
 /// present if it names no revision.
 pub(crate) fn look(state: &State, watch: &Watch, cursor: Option<Cursor>) -> Look {
@@ -51,16 +58,20 @@ pub(crate) fn look(state: &State, watch: &Watch, cursor: Option<Cursor>) -> Look
     };
     let history = state.history();
     let everything = Watch::new(KeyRange::From(Key::default()), start);
-    let Ok(mut events) = history.replay(&everything) else {
+    let Ok(events) = history.replay(&everything) else {
         found.compacted = Some(history.compacted());
         return found;
     };
-    let mut bytes = 0;
-    for _ in 0..limits::HISTORY_SCAN_MAX {
-        let Some(event) = events.next() else {
-            found.cursor = found.cursor.max(newest(state));
+    let (mut scanned, mut bytes) = (0, 0);
+    for event in events {
+        // It ends between two revisions: a revision is told whole.
+        let is_enough =
+            scanned >= limits::HISTORY_SCAN_MAX || bytes >= limits::HISTORY_SCAN_BYTES_MAX;
+        if is_enough && event.revision > found.cursor.revision {
+            found.is_present = false;
             return found;
-        };
+        }
+        scanned += 1;
         if !found.cursor.is_before(event) {
             continue;
         }
@@ -68,12 +79,9 @@ pub(crate) fn look(state: &State, watch: &Watch, cursor: Option<Cursor>) -> Look
         if watch.wants(event) {
             bytes += event_bytes(event);
             found.events.push(watch.show(event));
-            if bytes >= limits::HISTORY_SCAN_BYTES_MAX {
-                break;
-            }
         }
     }
-    found.is_present = false;
+    found.cursor = found.cursor.max(newest(state));
     found
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Said {
     Unnamed(LeaseId, Arc<Outbox>),
     /// Tell those who want it how far they are.
     Progress,
+    /// Tell this reader how far all are, behind everything that was said before.
+    Mark(Arc<Outbox>),
 }
 
 /// The way from the node's loop to the fan-out. Whoever puts something in never waits.

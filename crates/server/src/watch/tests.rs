@@ -336,3 +336,42 @@ fn progress_is_told_to_those_who_want_it() {
     let told = reader.outbox.poll_pop(&mut cx);
     assert!(matches!(told, Poll::Ready(Some(Ok(Item::Progress(1, Revision(2)))))), "{told:?}");
 }
+
+/// A world in which one revision has removed many keys.
+fn swept(keys: usize) -> World {
+    let mut world = World::new();
+    for number in 0..keys {
+        world.put(&format!("k{number:05}"), "");
+    }
+    let range = KeyRange::prefix(b"k");
+    world.act(Action::DeleteRange(DeleteRange { range, prev: false }));
+    world
+}
+
+#[test]
+fn a_revision_that_is_longer_than_a_look_is_told_whole() {
+    let keys = 3 * limits::HISTORY_SCAN_MAX / 2;
+    let world = swept(keys);
+    let everything = KeyRange::prefix(b"");
+    let watch = Watch { keys_only: true, ..Watch::new(everything, Revision(2)) };
+    let mut reader = Reader::new(watch);
+    reader.catch_up(&world);
+    assert_eq!(reader.seen.len(), 2 * keys, "the rest of the revision was passed over");
+}
+
+#[test]
+fn a_reader_that_is_cut_off_goes_on_at_a_revision_of_which_it_has_seen_nothing() {
+    let mut world = swept(0);
+    let mut reader = Reader::all(0);
+    reader.catch_up(&world);
+    world.fan_out();
+    for number in 0..limits::WATCH_EVENTS_MAX - 10 {
+        world.put(&format!("k{number:05}"), "");
+    }
+    let range = KeyRange::prefix(b"k");
+    world.act(Action::DeleteRange(DeleteRange { range, prev: false }));
+    world.fan_out();
+    reader.read();
+    let resume = reader.cut.expect("it is too slow");
+    assert!(reader.seen.iter().all(|(revision, ..)| *revision < resume.0));
+}

@@ -126,10 +126,14 @@ async fn keys_are_written_read_and_removed() {
         ("k1", &b"w"[..], 2)
     );
     assert_eq!(found.header.expect("it has one").revision, found.kvs[0].mod_revision);
-    let limited = v1::RangeRequest { limit: 1, keys_only: true, stale: true, ..range };
+    let limited =
+        v1::RangeRequest { limit: 1, keys_only: true, stale: true, count: true, ..range.clone() };
     let found = locks.range(limited).await.expect("it is answered").into_inner();
     assert_eq!((found.kvs.len(), found.count, found.more), (1, 2, true));
     assert!(found.kvs[0].value.is_empty());
+    let rest = v1::RangeRequest { limit: 1, after: "k1".into(), ..range };
+    let found = locks.range(rest).await.expect("it is answered").into_inner();
+    assert_eq!((&*found.kvs[0].key, found.more, found.count), ("k2", false, 0));
     let delete = v1::DeleteRangeRequest { key: "k".into(), prefix: true, prev_kv: true };
     let gone = locks.delete_range(delete).await.expect("it is answered").into_inner();
     assert_eq!((gone.deleted, gone.prev_kvs.len()), (2, 2));
@@ -146,10 +150,20 @@ async fn many_large_values_come_in_messages_that_a_client_accepts() {
         let put = v1::PutRequest { key, value, ..Default::default() };
         locks.put(put).await.expect("a value of a MiB is allowed");
     }
-    let all = v1::RangeRequest { prefix: true, ..Default::default() };
-    let found = locks.range(all).await.expect("it is answered").into_inner();
-    assert!(found.more && !found.kvs.is_empty() && found.kvs.len() < 6, "{}", found.kvs.len());
-    assert_eq!(found.count, 6);
+    let mut page = v1::RangeRequest { prefix: true, count: true, ..Default::default() };
+    let (mut pages, mut keys) = (0, Vec::new());
+    loop {
+        let found = locks.range(page.clone()).await.expect("it is answered").into_inner();
+        assert_eq!(found.count, 6);
+        keys.extend(found.kvs.into_iter().map(|kv| kv.key));
+        pages += 1;
+        if !found.more {
+            break;
+        }
+        page.after = keys.last().expect("each page brings something").clone().into();
+    }
+    assert!(pages > 1);
+    assert_eq!(keys, ["k0", "k1", "k2", "k3", "k4", "k5"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,9 @@
 //! Members, leadership, backups.
 
+use fencepost_node::boot;
+use fencepost_node::data_dir::{DataDir, Identity};
 use fencepost_node::shell::{Origin, Settings, backup, start};
+use fencepost_node::wal::WalConfig;
 use fencepost_proto::v1;
 
 use crate::support::{PATIENCE, lease, refused, soon, world};
@@ -41,6 +44,7 @@ async fn leadership_is_handed_over() {
     let moved = soon(admin.move_leader(v1::MoveLeaderRequest { to })).await;
     let header = moved.expect("it is handed over").into_inner().header.expect("it has one");
     assert_eq!(header.leader_id, to);
+    // Where clients reach the leader is not known, so it cannot be asked.
     let refusal = admin.move_leader(v1::MoveLeaderRequest { to }).await;
     assert_eq!(refused(refusal), "not_leader");
     let mut next = world.admin((leader + 1) % 3).await;
@@ -49,6 +53,90 @@ async fn leadership_is_handed_over() {
     let chosen = soon(next.move_leader(v1::MoveLeaderRequest { to: 0 })).await;
     let header = chosen.expect("it is handed over").into_inner().header.expect("it has one");
     assert_ne!(header.leader_id, to);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_is_handed_over_by_any_member() {
+    let world = world(3).await;
+    world.tell_addresses().await;
+    let ids: Vec<u64> =
+        world.cluster.nodes().iter().map(|node| node.handle().status().id).collect();
+    for _ in 0..3 {
+        let leader = world.leader();
+        let (asked, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        let mut admin = world.admin(asked).await;
+        let unknown = admin.move_leader(v1::MoveLeaderRequest { to: 12_345 }).await;
+        assert_eq!(refused(unknown), "member_unknown");
+        let moved = soon(admin.move_leader(v1::MoveLeaderRequest { to: ids[other] })).await;
+        let header = moved.expect("it is handed over").into_inner().header.expect("it has one");
+        assert_eq!((header.leader_id, header.member_id), (ids[other], ids[asked]));
+        assert_eq!(world.leader(), other);
+    }
+    // Whoever leads chooses.
+    let leader = world.leader();
+    let mut admin = world.admin((leader + 1) % 3).await;
+    let moved = soon(admin.move_leader(v1::MoveLeaderRequest { to: 0 })).await;
+    let header = moved.expect("it is handed over").into_inner().header.expect("it has one");
+    assert_ne!(header.leader_id, ids[leader]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_added_by_hand_is_promoted_by_hand() {
+    const ID: u64 = 4_444;
+    let world = world(3).await;
+    let mut admin = world.admin((world.leader() + 1) % 3).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    let peer_listen = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let add = v1::AddMemberRequest {
+        id: ID,
+        name: "n4".into(),
+        peer_address: peer_listen.to_string(),
+        ..Default::default()
+    };
+    admin.add_member(add).await.expect("it is added");
+    // Its directory is prepared for exactly this.
+    let data_dir = world.dirs[0].with_extension("fourth");
+    let mut dir = DataDir::open(&data_dir).expect("it is new");
+    let config = WalConfig { segment_bytes: WalConfig::SEGMENT_BYTES, salt: 7 };
+    drop(boot::open(dir.disk(), config, false).expect("it is empty"));
+    let cluster_id = world.cluster.nodes()[0].handle().status().cluster_id;
+    let name = "n4".to_owned();
+    let identity = Identity { cluster_id, node_id: ID, name, incarnation: 0, boot: 0 };
+    dir.adopt(identity).expect("it has none yet");
+    drop(dir);
+    let settings = Settings { peer_listen, ..Settings::new(data_dir, "n4") };
+    let fourth = start(settings).expect("it is a member");
+    // It is tried for a while, because the newcomer has to catch up first.
+    let promoted = soon(admin.promote(v1::PromoteRequest { id: ID })).await;
+    promoted.expect("it has caught up").into_inner().header.expect("it has one");
+    let votes = fourth
+        .handle()
+        .board()
+        .wait_until(PATIENCE, |status| status.members.voters().contains(&ID));
+    votes.expect("it votes");
+    let members = admin.members(v1::MembersRequest {}).await.expect("it is answered");
+    let members = members.into_inner().members;
+    assert!(members.iter().any(|one| one.id == ID && one.role == "voter"), "{members:?}");
+    // Once more does no harm.
+    soon(admin.promote(v1::PromoteRequest { id: ID })).await.expect("it votes already");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_any_member_holds_what_was_answered_elsewhere() {
+    let world = world(3).await;
+    let leader = world.leader();
+    let mut locks = world.locks(leader).await;
+    let mut admin = world.admin((leader + 1) % 3).await;
+    for round in 0..10 {
+        let put = v1::PutRequest { key: format!("k{round}"), ..Default::default() };
+        let told = locks.put(put).await.expect("it is written").into_inner();
+        let written = told.header.expect("it has one").revision;
+        let chunks = admin.snapshot(v1::SnapshotRequest::default()).await.expect("it is made");
+        let first = soon(chunks.into_inner().message()).await.expect("it goes on");
+        let header = first.and_then(|chunk| chunk.header).expect("it comes first");
+        assert!(header.revision >= written, "{} is before {written}", header.revision);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +181,7 @@ async fn a_backup_arrives_whole_and_can_be_restored() {
         locks.put(put).await.expect("it is written");
     }
     let mut admin = world.admin(0).await;
-    let chunks = admin.snapshot(v1::SnapshotRequest {}).await.expect("it is made");
+    let chunks = admin.snapshot(v1::SnapshotRequest::default()).await.expect("it is made");
     let mut chunks = chunks.into_inner();
     let (mut data, mut count) = (Vec::new(), 0);
     let last = loop {

@@ -16,7 +16,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use crate::support::{Talk, acquired, channel, lease, soon, unlock, world};
 
 /// One request over HTTP/1.1: the status line and the body.
-async fn get(server: &Server, path: &str) -> (String, String) {
+pub(crate) async fn get(server: &Server, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("it reads");
@@ -80,7 +80,7 @@ async fn the_schemas_can_be_asked_for() {
 async fn the_numbers_count_what_happened() {
     let world = world(1).await;
     let mut locks = world.locks(0).await;
-    let one = lease(&mut locks, "one").await;
+    let one = lease(&mut locks, "alice").await;
     let token = acquired(&mut locks, "a", one).await;
     let other = v1::TryLockRequest { name: "a".into(), lease_id: 99, ..Default::default() };
     locks.try_lock(other).await.expect_err("there is no such lease");
@@ -99,7 +99,7 @@ async fn the_numbers_count_what_happened() {
         assert!(has(&text, line), "{line}\n{text}");
     }
     assert!(text.contains("fencepost_log_sync_seconds_bucket{le=\"0.001\"}"), "{text}");
-    assert!(!text.contains("one"), "no client is named:\n{text}");
+    assert!(!text.contains("alice"), "no client is named:\n{text}");
     assert!(unlock(&mut locks, "a", one, token).await);
     let (_, text) = get(&world.servers[0], "/metrics").await;
     for line in [

@@ -71,7 +71,7 @@ async fn a_place_survives_its_stream_and_is_taken_up_again() {
     let (_, queued) = talk.acquired().await;
     assert_eq!((queued.state(), queued.position), (Stage::Queued, 1));
     holder.say(4, Some(2), release("a", held, token)).await;
-    let (id, told) = talk.acquired().await;
+    let (id, told) = talk.decided().await;
     assert_eq!((id, told.state()), (30, Stage::Acquired));
     assert!(told.fencing_token > token && told.remaining_ms > 0, "{told:?}");
     assert_eq!(told.keys, [format!("a/{:x}", lease.0)]);
@@ -214,6 +214,34 @@ async fn only_leases_that_want_it_are_revoked_with_their_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_an_old_stream_does_not_revoke_what_a_new_one_renews() {
+    let world = world(1).await;
+    let mut locks = world.locks(0).await;
+    let mut old = Talk::open(&mut locks, "c").await;
+    let lease = old.lease(2, 1, 1).await;
+    let mut new = Talk::open(&mut locks, "c").await;
+    let renew = |number| {
+        let one = v1::LeaseKeepAliveRequest { id: lease.0, epoch: lease.1, number };
+        Request::Renew(v1::RenewMany { renewals: vec![one] })
+    };
+    old.say(3, None, renew(1)).await;
+    assert!(matches!(old.hear().await.response, Some(Response::Renewed(_))));
+    new.say(2, None, renew(2)).await;
+    assert!(matches!(new.hear().await.response, Some(Response::Renewed(_))));
+    drop(old);
+    // The grace is a millisecond. Another lease, whose stream goes afterwards, does not outlive it.
+    let mut other = Talk::open(&mut locks, "d").await;
+    let goes = other.lease(2, 1, 1).await;
+    drop(other);
+    soon(async { while locks.get_lease(v1::GetLeaseRequest { id: goes.0 }).await.is_ok() {} })
+        .await;
+    locks.get_lease(v1::GetLeaseRequest { id: lease.0 }).await.expect("it is renewed elsewhere");
+    drop(new);
+    soon(async { while locks.get_lease(v1::GetLeaseRequest { id: lease.0 }).await.is_ok() {} })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn other_requests_work_on_the_same_stream() {
     let world = world(1).await;
     let mut talk = Talk::open(&mut world.locks(0).await, "c").await;
@@ -286,7 +314,7 @@ async fn the_leader_goes_while_twenty_wait_and_their_order_stays() {
                 _ => assert!(heard.failure.is_some_and(|failure| failure.retryable)),
             }
         }
-        let (id, told) = talk.acquired().await;
+        let (id, told) = talk.decided().await;
         assert_eq!((id, told.state()), (10 + number as u64, Stage::Acquired));
         assert!(told.fencing_token > token);
         (lease, token, seq) = (next, told.fencing_token, 1);
@@ -320,7 +348,7 @@ async fn a_session_that_has_too_much_open_is_refused_more_and_goes_on() {
     // All of them waited on one place, and all are told.
     holder.say(4, Some(2), release("a", held, token)).await;
     for _ in 0..OPEN_MAX {
-        assert_eq!(talk.acquired().await.1.state(), Stage::Acquired);
+        assert_eq!(talk.decided().await.1.state(), Stage::Acquired);
     }
     talk.say(9, None, acquire(&["a"], lease, -1)).await;
     assert_eq!(talk.acquired().await.1.state(), Stage::Renewed);

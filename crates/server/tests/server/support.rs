@@ -12,7 +12,7 @@ use fencepost_proto::v1::cluster_service_client::ClusterServiceClient;
 use fencepost_proto::v1::lock_service_client::LockServiceClient;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
-use fencepost_server::Server;
+use fencepost_server::{Server, Tuning};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -35,20 +35,28 @@ pub(crate) struct World {
 }
 
 pub(crate) async fn world(nodes: usize) -> World {
+    world_with(nodes, &NodeConfig::new(0), Tuning::default()).await
+}
+
+pub(crate) async fn world_with(nodes: usize, config: &NodeConfig, tuning: Tuning) -> World {
     let folder = TempDir::new().expect("there is room for a folder");
     let dirs: Vec<_> = (1..=nodes).map(|number| folder.path().join(format!("n{number}"))).collect();
-    let cluster = Cluster::start(&dirs, &NodeConfig::new(0)).expect("the directories are new");
+    let cluster = Cluster::start(&dirs, config).expect("the directories are new");
     cluster.leader(PATIENCE).expect("a leader is elected");
     let mut servers = Vec::new();
     for node in cluster.nodes() {
-        servers.push(serve(node).await);
+        servers.push(serve_with(node, tuning).await);
     }
     World { cluster, servers, dirs, _folder: folder }
 }
 
 pub(crate) async fn serve(node: &RunningNode) -> Server {
+    serve_with(node, Tuning::default()).await
+}
+
+pub(crate) async fn serve_with(node: &RunningNode, tuning: Tuning) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
-    Server::start(node.handle(), listener).await.expect("the node runs")
+    Server::start_with(node.handle(), listener, tuning).await.expect("the node runs")
 }
 
 pub(crate) async fn channel(server: &Server) -> Channel {
@@ -64,6 +72,21 @@ impl World {
 
     pub(crate) async fn admin(&self, place: usize) -> ClusterServiceClient<Channel> {
         ClusterServiceClient::new(channel(&self.servers[place]).await)
+    }
+
+    /// Tells the cluster where clients reach its members.
+    pub(crate) async fn tell_addresses(&self) {
+        let mut admin = self.admin(0).await;
+        for (node, server) in self.cluster.nodes().iter().zip(&self.servers) {
+            let status = node.handle().status();
+            let member = v1::AddMemberRequest {
+                id: status.id,
+                name: status.name,
+                peer_address: status.peer,
+                client_address: server.address().to_string(),
+            };
+            admin.add_member(member).await.expect("it is a member already");
+        }
     }
 
     pub(crate) fn leader(&self) -> usize {
@@ -177,6 +200,16 @@ impl Talk {
         match heard.response {
             Some(Response::Acquired(acquired)) => (heard.request_id, acquired),
             other => panic!("{other:?} {:?}", heard.failure),
+        }
+    }
+
+    /// The next answer to an acquire that is not about its place.
+    pub(crate) async fn decided(&mut self) -> (u64, v1::SessionAcquired) {
+        loop {
+            let (id, told) = self.acquired().await;
+            if told.state() != v1::session_acquired::State::Queued {
+                return (id, told);
+            }
         }
     }
 

@@ -71,6 +71,8 @@ fn cancelled(page: &Page<'_>, name: &LockName, place: &Place, book: &Book) -> bo
         Some(Action::Cancel(cancel)) if cancel.lease.id == place.lease => match &cancel.target {
             CancelTarget::Seq(_) => true,
             CancelTarget::Contender(_, token) => *token == place.token,
+            // Which call a place belongs to is not written down here.
+            CancelTarget::Call(one, _) => one == name,
         },
         Some(Action::ReleaseAs(one)) => {
             one.name == *name && !place.holds && owns(book, place, &one.client)

@@ -156,6 +156,7 @@ impl Model {
         let lease = cancel.lease.id;
         let (seq, wanted, created) = match &cancel.target {
             CancelTarget::Contender(name, token) => (0, key(&utf8(name), lease.0), token.0),
+            CancelTarget::Call(..) => unreachable!("calls are left out"),
             CancelTarget::Seq(seq) => {
                 self.check_own(cancel.lease)?;
                 let window = self.window(&Caller::Lease(lease));

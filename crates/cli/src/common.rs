@@ -1,0 +1,61 @@
+//! What every verb is given beside its own arguments.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use fencepost_client::Client;
+
+use crate::connect::Endpoints;
+use crate::output::{Format, Output};
+
+/// Arguments that may stand before or after any verb.
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) endpoints: Endpoints,
+
+    /// How the answer is written
+    #[arg(
+        short,
+        long,
+        env = "FENCEPOST_OUTPUT",
+        hide_env_values = true,
+        global = true,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "table|json",
+        help_heading = "Global options"
+    )]
+    output: Format,
+}
+
+impl Common {
+    /// Connects, and waits until the service has answered. `verb` becomes a part of the client's
+    /// name.
+    pub(crate) async fn connect(&self, verb: &str) -> anyhow::Result<Client> {
+        self.connect_patiently(verb, Duration::ZERO).await
+    }
+
+    /// As [`connect`](Common::connect), for requests that may take longer than others.
+    pub(crate) async fn connect_patiently(
+        &self,
+        verb: &str,
+        patience: Duration,
+    ) -> anyhow::Result<Client> {
+        self.endpoints.connect(&format!("fencepost-{verb}"), patience).await
+    }
+
+    /// How the answer is written.
+    pub(crate) fn output(&self) -> Output {
+        Output::new(self.output)
+    }
+}
+
+/// Runs what a verb does. The client has a thread of its own, so one more is enough.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start: the system has no room for a thread")?.block_on(work)
+}

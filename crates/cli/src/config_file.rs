@@ -1,0 +1,123 @@
+//! The configuration file: TOML, flat, with the names of the environment in lower case.
+//!
+//! Owns: which file is read, and what may stand in it. Refuses: keys that it does not know, because
+//! a setting with a spelling mistake would silently not count.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// Looked at in this order if no file is named. The first one that exists counts, alone.
+pub(crate) const USUAL_PLACES: [&str; 2] = ["fencepost.toml", "/etc/fencepost/fencepost.toml"];
+
+/// What may stand in the file.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Content {
+    pub(crate) endpoints: Option<Vec<String>>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) listen: Option<String>,
+    pub(crate) peer_listen: Option<String>,
+    pub(crate) id: Option<u16>,
+    pub(crate) advertise: Option<String>,
+    pub(crate) peer_advertise: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) bootstrap: Option<bool>,
+    pub(crate) initial_cluster: Option<String>,
+    pub(crate) join: Option<String>,
+    pub(crate) insecure: Option<bool>,
+    pub(crate) log_level: Option<String>,
+    pub(crate) log_format: Option<String>,
+}
+
+/// A configuration file that was read; without a path, there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigFile {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) content: Content,
+}
+
+impl ConfigFile {
+    /// Reads the file that was named, or the first one at a usual place.
+    pub(crate) fn load(named: Option<&Path>) -> Result<ConfigFile, Failure> {
+        match named {
+            Some(path) => {
+                let text = fs::read_to_string(path).map_err(|why| unreadable(path, &why))?;
+                ConfigFile::parse(path, &text)
+            }
+            None => ConfigFile::find(),
+        }
+    }
+
+    fn find() -> Result<ConfigFile, Failure> {
+        for place in USUAL_PLACES.map(Path::new) {
+            match fs::read_to_string(place) {
+                Ok(text) => return ConfigFile::parse(place, &text),
+                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                Err(why) => return Err(unreadable(place, &why)),
+            }
+        }
+        Ok(ConfigFile::default())
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<ConfigFile, Failure> {
+        let content = toml::from_str(text).map_err(|why| {
+            let before = why.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            Failure::usage(
+                format!("cannot use the configuration file {}", path.display()),
+                format!("line {line}: {}", why.message()),
+                "correct the line; `fencepost config show --help` lists every key",
+            )
+        })?;
+        Ok(ConfigFile { path: Some(path.to_owned()), content })
+    }
+}
+
+fn unreadable(path: &Path, why: &io::Error) -> Failure {
+    Failure::usage(
+        format!("cannot read the configuration file {}", path.display()),
+        format!("the system says: {why}"),
+        "name another file with --config or FENCEPOST_CONFIG, or make this one readable",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<ConfigFile, Failure> {
+        ConfigFile::parse(Path::new("a.toml"), text)
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "endpoints = [\"http://a:1\"]\ndata_dir = \"d\"\nlisten = \"127.0.0.1:1\"\n\
+                    peer_listen = \"127.0.0.1:2\"\nid = 3\nadvertise = \"a:1\"\npeer_advertise = \"a:2\"\n\
+                    name = \"n\"\nbootstrap = true\ninitial_cluster = \"n=a:2\"\njoin = \"b:2\"\n\
+                    insecure = true\nlog_level = \"warn\"\nlog_format = \"json\"\n";
+        let content = parsed(text).expect("every key is known").content;
+        assert_eq!(content.endpoints.as_deref(), Some(&["http://a:1".to_owned()][..]));
+        assert_eq!((content.bootstrap, content.insecure), (Some(true), Some(true)));
+        assert_eq!(content.id, Some(3));
+        assert_eq!(content.log_format.as_deref(), Some("json"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name_and_place() {
+        let refused = parsed("name = \"n\"\nlistn = \"x\"\n").expect_err("nobody knows it");
+        let text = refused.to_string();
+        assert!(text.contains("a.toml") && text.contains("`listn`"), "{text}");
+        assert!(text.contains("line 2"), "{text}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_refused() {
+        assert!(parsed("insecure = \"yes\"\n").is_err());
+        assert!(parsed("name = \n").is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! `fencepost lock`: runs a command under a lock, or holds it.
+//!
+//! Owns: the exit codes, the arguments that `elect` has too. Guarantees: standard output is the
+//! command's alone; when the lock is lost, everything of the command has ended before anybody else
+//! can get it. `docs/guarantees.md` says what that rests on.
+
+mod forward;
+pub(crate) mod hold;
+mod leash;
+mod processes;
+mod progress;
+mod stopping;
+mod supervise;
+mod terminal;
+pub(crate) mod timeline;
+pub(crate) mod vigil;
+pub(crate) mod words;
+pub(crate) mod work;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fencepost_client::LockBuilder;
+
+use crate::common::{Common, block_on};
+use hold::Wish;
+use timeline::Timeline;
+
+/// The lock was lost while it was held.
+pub(crate) const LOCK_LOST: u8 = 122;
+/// The lock was not to be had; `-E` overrides.
+const NOT_OBTAINED: &str = "124";
+/// Something failed that is not the command's fault.
+pub(crate) const OWN_FAILURE: u8 = 125;
+/// A command that was ended by signal n.
+const SIGNAL_BASE: u8 = 128;
+
+/// Run a command under a lock, or hold it.
+///
+/// The command gets FENCEPOST_LOCK, FENCEPOST_TOKEN and FENCEPOST_LEASE in its environment. If the
+/// lock is lost, the command and everything that it has started is ended before anybody else can
+/// get the lock: TERM, a grace, KILL.
+///
+/// Exit codes: the command's own; 128+n if signal n has ended it; 122 the lock was lost; 124 the
+/// lock was not obtained; 125 something else failed; 126 the command cannot be run; 127 there is no
+/// such command.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The lock
+    name: String,
+
+    #[command(flatten)]
+    hold: HoldArgs,
+
+    /// Hold it together with everybody else who asks for it so
+    #[arg(long, conflicts_with = "permits")]
+    shared: bool,
+
+    /// Hold one of N permits; everybody must ask for the same number
+    #[arg(long, value_name = "N")]
+    permits: Option<u32>,
+
+    /// The command; without one, the lock is held until Ctrl-C, and its key and token are printed
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What `lock` and `elect` have in common.
+#[derive(clap::Args)]
+pub(crate) struct HoldArgs {
+    /// How long the lock outlives a holder that has gone silent
+    #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    ttl: Duration,
+
+    /// Wait at most so long [default: until it is granted]
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    wait: Option<Duration>,
+
+    /// Do not wait at all
+    #[arg(long = "try", conflicts_with = "wait")]
+    try_once: bool,
+
+    /// Something that others see beside the lock
+    #[arg(long, value_name = "TEXT")]
+    meta: Option<String>,
+
+    /// How long the command has between TERM and KILL if the lock is lost [default: a sixth of the
+    /// TTL, at most 5s]
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    grace: Option<Duration>,
+
+    /// The exit code if the lock is not obtained
+    #[arg(short = 'E', long, default_value = NOT_OBTAINED, value_name = "CODE")]
+    conflict_exit_code: u8,
+
+    /// Do not say what is waited for
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: Args, common: &Common) -> anyhow::Result<ExitCode> {
+    let (shared, permits) = (args.shared, args.permits);
+    args.hold.run(common, "lock", args.name, args.command, |lock| match permits {
+        Some(permits) => lock.permits(permits),
+        None if shared => lock.shared(),
+        None => lock,
+    })
+}
+
+impl HoldArgs {
+    /// Acquires what `describe` makes of the lock, and runs the command or holds it. What fails
+    /// after the arguments were understood has an exit code of its own, because the command's may be
+    /// any other.
+    pub(crate) fn run(
+        self,
+        common: &Common,
+        verb: &str,
+        name: String,
+        command: Vec<OsString>,
+        describe: impl FnOnce(LockBuilder) -> LockBuilder,
+    ) -> anyhow::Result<ExitCode> {
+        let timeline = Timeline::plan(self.ttl, self.grace)?;
+        let wish = Wish {
+            name: name.clone(),
+            timeline,
+            quiet: self.quiet,
+            conflict: self.conflict_exit_code,
+            command,
+            output: common.output(),
+        };
+        let work = async {
+            let client = common.connect(verb).await?;
+            let lock = describe(self.patience(client.lock(name)));
+            wish.fulfil(client, lock).await
+        };
+        Ok(ExitCode::from(block_on(work).unwrap_or_else(|error| {
+            crate::tell(&error);
+            OWN_FAILURE
+        })))
+    }
+
+    fn patience(&self, lock: LockBuilder) -> LockBuilder {
+        let lock = match (self.try_once, self.wait) {
+            (true, _) => lock.try_once(),
+            (false, Some(at_most)) => lock.wait(at_most),
+            (false, None) => lock.wait_forever(),
+        };
+        match &self.meta {
+            Some(meta) => lock.metadata(meta.clone()),
+            None => lock,
+        }
+    }
+}
+
+/// Says something to people. Whoever has closed standard error does not want to hear it.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "fencepost: {}", what.replace('\n', "\n           "));
+}

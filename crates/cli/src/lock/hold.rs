@@ -1,0 +1,204 @@
+//! From the wish for a lock to its release: waiting, holding, giving back.
+//!
+//! Guarantees: a wait that is broken off leaves nothing in the queue, as far as the service can be
+//! reached; a lock is given back only when nothing of the command runs any more.
+
+use std::ffi::OsString;
+
+use fencepost_client::{Client, Error, Guard, LockBuilder, Loss, Lost, Released};
+use rustix::process::{Pid, WaitStatus};
+use serde::Serialize;
+
+use super::forward::Signals;
+use super::supervise::{Ended, Order, Supervisor};
+use super::timeline::{Moment, Timeline};
+use super::{LOCK_LOST, OWN_FAILURE, SIGNAL_BASE, progress, say};
+use crate::failure::{Failure, Told as _};
+use crate::ids::LeaseId;
+use crate::output::Output;
+use crate::words::plain;
+
+/// What is wanted.
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) timeline: Timeline,
+    pub(crate) quiet: bool,
+    /// The exit code if the lock is not to be had.
+    pub(crate) conflict: u8,
+    pub(crate) command: Vec<OsString>,
+    pub(crate) output: Output,
+}
+
+/// What a holder without a command is told.
+#[derive(Serialize)]
+struct Document<'a> {
+    name: &'a str,
+    key: &'a str,
+    token: i64,
+    lease: LeaseId,
+}
+
+impl Wish {
+    /// Waits, holds and gives back. The exit code.
+    pub(crate) async fn fulfil(self, client: Client, lock: LockBuilder) -> anyhow::Result<u8> {
+        let mut signals = Signals::listen()?;
+        let outcome = self.with_lock(&client, lock, &mut signals).await;
+        // What was given back or broken off is on its way; the service should hear of it.
+        client.close().await;
+        outcome
+    }
+
+    async fn with_lock(
+        &self,
+        client: &Client,
+        lock: LockBuilder,
+        signals: &mut Signals,
+    ) -> anyhow::Result<u8> {
+        let lock = lock.ttl(self.timeline.ttl()).safety_window(self.timeline.window());
+        let guard = tokio::select! {
+            acquired = lock.acquire() => match acquired {
+                Ok(guard) => guard,
+                Err(error) => return self.not_held(&error),
+            },
+            signal = signals.next() => return Ok(by_signal(signal.as_raw())),
+            never = progress::show(client, &self.name), if !self.quiet => match never {},
+        };
+        match self.command.is_empty() {
+            true => self.hold(guard, signals).await,
+            false => self.run(guard, signals).await,
+        }
+    }
+
+    fn not_held(&self, error: &Error) -> anyhow::Result<u8> {
+        let failure = Failure::client(format!("get the lock {}", plain(&self.name)), error).into();
+        match error {
+            Error::Timeout | Error::Denied { .. } | Error::Ended { .. } => {
+                if !self.quiet {
+                    crate::tell(&failure);
+                }
+                Ok(self.conflict)
+            }
+            _ => Err(failure),
+        }
+    }
+
+    /// Holds the lock until somebody wants the process to end.
+    async fn hold(&self, guard: Guard, signals: &mut Signals) -> anyhow::Result<u8> {
+        let (key, token) = (guard.key(), guard.token());
+        let lease = LeaseId(guard.lease_id());
+        let document = Document { name: &self.name, key, token: token.get(), lease };
+        self.output.either(&document, &format!("{key} {token}"))?;
+        tokio::select! {
+            _ = signals.next() => {}
+            loss = guard.lost() => return Ok(self.lost(guard, loss).await),
+        }
+        match guard.release().await.told(format!("release the lock {}", plain(&self.name)))? {
+            Released::AfterLoss => {
+                say(&format!("the lock {} had been lost before", plain(&self.name)));
+                Ok(LOCK_LOST)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Runs the command.
+    async fn run(&self, guard: Guard, signals: &mut Signals) -> anyhow::Result<u8> {
+        signals.listen_for_command()?;
+        let order = Order {
+            command: &self.command,
+            env: vec![
+                ("FENCEPOST_LOCK", self.name.clone()),
+                ("FENCEPOST_TOKEN", guard.token().to_string()),
+                ("FENCEPOST_LEASE", LeaseId(guard.lease_id()).to_string()),
+            ],
+            timeline: self.timeline,
+        };
+        let ended = match Supervisor::start(&guard, &order) {
+            Ok(supervisor) => supervisor.run(signals).await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(Ended::Itself(status)) => Ok(self.give_back(guard, exit_code(status)).await),
+            Ok(Ended::Lost(loss)) => Ok(self.lost(guard, loss).await),
+            Ok(Ended::Unkillable(left)) => Ok(self.leave(guard, &left)),
+            Err(error) => {
+                let why = format!("a helper process could not be started: {error}");
+                let remedy = "look whether the system has room for more processes";
+                Err(Failure::new("cannot run the command", why, remedy).into())
+            }
+        }
+    }
+
+    /// The command has ended by itself.
+    async fn give_back(&self, guard: Guard, code: u8) -> u8 {
+        let deadline = Moment::deadline(&guard);
+        match guard.release().await {
+            Ok(Released::AfterLoss) => {
+                say(&format!(
+                    "the lock {} had been lost before the command ended; somebody else may have had it",
+                    plain(&self.name)
+                ));
+                LOCK_LOST
+            }
+            Ok(_) => code,
+            Err(error) => {
+                let left = deadline.since_boot().saturating_sub(Moment::now().since_boot());
+                say(&format!(
+                    "the lock {} could not be given back: {error}\n\
+                     it will be free when its lease ends, about {} s from now",
+                    plain(&self.name),
+                    left.as_secs() + 1
+                ));
+                code
+            }
+        }
+    }
+
+    /// The lock was lost, and nothing of the command is left.
+    async fn lost(&self, guard: Guard, loss: Loss) -> u8 {
+        say(&Lost { name: plain(&self.name), loss }.to_string());
+        // Nobody needs to wait for the lease to run out.
+        let _ = guard.release().await;
+        LOCK_LOST
+    }
+
+    /// These processes run on, whatever is done.
+    fn leave(&self, guard: Guard, left: &[Pid]) -> u8 {
+        let pids: Vec<String> = left.iter().map(|pid| pid.as_raw_pid().to_string()).collect();
+        let name = plain(&self.name);
+        say(&format!(
+            "these processes cannot be ended: {}\n\
+             the lock {name} is not given back; it passes on when its lease ends",
+            pids.join(" ")
+        ));
+        // Dropping it would give the lock back while they run.
+        std::mem::forget(guard);
+        LOCK_LOST
+    }
+}
+
+fn exit_code(status: WaitStatus) -> u8 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(OWN_FAILURE),
+        (None, Some(signal)) => by_signal(signal),
+        (None, None) => OWN_FAILURE,
+    }
+}
+
+/// As shells say it.
+fn by_signal(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(OWN_FAILURE, |signal| signal.saturating_add(SIGNAL_BASE))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::Signal;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_is_told_as_shells_do() {
+        assert_eq!(by_signal(Signal::TERM.as_raw()), 143);
+        assert_eq!(by_signal(Signal::KILL.as_raw()), 137);
+    }
+}

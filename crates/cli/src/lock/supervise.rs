@@ -1,0 +1,364 @@
+//! Runs a command under a lock, and ends it before the lock can be given away.
+//!
+//! Owns: the command from its beginning to the end of its last process. Guarantees: the command
+//! does not begin before the watchdog knows it; it is begun by the thread that lives as long as the
+//! process, with which it dies; when [`Supervisor::run`] returns, nothing of its process group runs
+//! any more, or the outcome says so.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use fencepost_client::{Guard, Loss};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, set_child_subreaper,
+    wait, waitpid,
+};
+
+use super::forward::Signals;
+use super::leash::{Leash, THIS_PROGRAM};
+use super::processes::{descendants, is_orphaned};
+use super::say;
+use super::stopping::{Step, Stopping, Why};
+use super::terminal::Terminal;
+use super::timeline::{Moment, Timeline};
+use super::words::Word;
+use super::work::Work;
+
+/// How often to look whether processes that are being stopped have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A watchdog that dies over and over is not started more often than this.
+const REPLACE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is to be run, and what it is told.
+pub(crate) struct Order<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) env: Vec<(&'static str, String)>,
+    pub(crate) timeline: Timeline,
+}
+
+/// How a command has ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself, while the lock was held.
+    Itself(WaitStatus),
+    /// The lock was lost first, and everything was ended.
+    Lost(Loss),
+    /// These processes cannot be ended, whether the lock was lost or not.
+    Unkillable(Vec<Pid>),
+}
+
+/// A command that runs, and all that watches over it.
+pub(crate) struct Supervisor<'a> {
+    guard: &'a Guard,
+    timeline: Timeline,
+    work: Work,
+    leash: Option<Leash>,
+    leash_since: Moment,
+    /// Children that this process had before.
+    spare: Vec<Pid>,
+    terminal: Option<Terminal>,
+    /// What the watchdog was told last.
+    told: Option<Moment>,
+    status: Option<WaitStatus>,
+    stopping: Option<Stopping>,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Starts the watchdog and the command. The command waits until [`run`](Supervisor::run).
+    pub(crate) fn start(guard: &'a Guard, order: &Order<'_>) -> io::Result<Supervisor<'a>> {
+        let own = getpid();
+        let spare: Vec<Pid> = descendants(own, &[]).iter().map(|one| one.pid).collect();
+        // Whatever loses its parent below becomes a child of this process, and stays within reach.
+        set_child_subreaper(Some(own))?;
+        let leash = Leash::start(order.timeline.grace(), &spare)?;
+        let group = begin(order)?;
+        Ok(Supervisor {
+            guard,
+            timeline: order.timeline,
+            work: work(group, &spare, leash.pid()),
+            leash: Some(leash),
+            leash_since: Moment::now(),
+            spare,
+            terminal: Terminal::open(),
+            told: None,
+            status: None,
+            stopping: None,
+        })
+    }
+
+    /// Lets the command run, and watches over it to its end.
+    pub(crate) async fn run(mut self, signals: &mut Signals) -> io::Result<Ended> {
+        let early = match self.let_go(signals).await {
+            Ok(early) => early,
+            Err(error) => {
+                self.work.kill_all();
+                return Err(error);
+            }
+        };
+        for signal in early {
+            self.receive(signal);
+        }
+        let ended = self.watch(signals).await;
+        if let Some(leash) = &mut self.leash {
+            // If it does not hear this, it finds nobody to kill.
+            let _ = leash.tell(Word::Finished);
+        }
+        if let Some(terminal) = &mut self.terminal {
+            match self.status.is_some_and(WaitStatus::signaled) {
+                true => terminal.take_back_tidied(),
+                false => terminal.take_back(),
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Waits until the command's process is ready and the watchdog knows of it, then lets it go. The
+    /// signals that came meanwhile.
+    async fn let_go(&mut self, signals: &mut Signals) -> io::Result<Vec<Signal>> {
+        let mut early = Vec::new();
+        loop {
+            let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+            match waitpid(Some(self.work.group()), options)? {
+                Some((_, status)) if status.stopped() => break,
+                Some((_, status)) => {
+                    self.status = Some(status);
+                    return Ok(early);
+                }
+                None => match signals.next().await {
+                    Signal::CHILD => {}
+                    signal => early.push(signal),
+                },
+            }
+        }
+        self.tell_group()?;
+        if let Some(leash) = &mut self.leash {
+            leash.is_watching().await?;
+        }
+        if let Some(terminal) = &mut self.terminal {
+            terminal.give_at_start(self.work.group());
+        }
+        // Looked at last: from here on the watchdog sees to it that this does not come too late.
+        if self.guard.is_valid() {
+            self.work.signal(Signal::CONT);
+        }
+        Ok(early)
+    }
+
+    async fn watch(&mut self, signals: &mut Signals) -> Ended {
+        let mut lost = std::pin::pin!(self.guard.lost());
+        loop {
+            // A loss is looked at before anything else, by the clock: this process may have stood
+            // still for any length of time.
+            if !self.guard.is_valid() {
+                self.lose();
+            }
+            self.renew_leash();
+            if let Some(ended) = self.go_on(Moment::now()) {
+                return ended;
+            }
+            let pause = if self.stopping.is_some() { LOOK_EVERY } else { self.timeline.tick() };
+            let leash_gone = async {
+                match &mut self.leash {
+                    Some(leash) => leash.is_gone().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = &mut lost, if self.stopping.as_ref().is_none_or(|on| !on.is_loss()) => {}
+                signal = signals.next() => self.receive(signal),
+                () = leash_gone => self.replace_leash(),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    fn receive(&mut self, signal: Signal) {
+        match signal {
+            Signal::CHILD => self.reap(),
+            signal => self.work.signal(signal),
+        }
+    }
+
+    /// Takes note of every child that has ended or stopped: the command, and orphans that became
+    /// children of this process.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid != self.work.group() {
+                continue;
+            }
+            match status.stopping_signal() {
+                Some(signal) => self.command_stopped(signal),
+                None => self.status = Some(status),
+            }
+        }
+    }
+
+    /// The command was stopped: it wants to read from the terminal, or somebody wants it to stand
+    /// still. Then this job stands still with it, so that the shell takes over. Renewals stand still
+    /// too: if nobody continues the job in time, the lock is lost and the watchdog ends it.
+    fn command_stopped(&mut self, signal: i32) {
+        if self.stopping.is_some() || !self.guard.is_valid() {
+            return;
+        }
+        let Some(terminal) = &mut self.terminal else { return };
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].iter().any(|one| one.as_raw() == signal);
+        if wants_terminal && terminal.give(self.work.group()) {
+            self.work.signal(Signal::CONT);
+            return;
+        }
+        if is_orphaned(getpid()) {
+            // Nobody could continue it.
+            self.work.signal(Signal::CONT);
+            return;
+        }
+        terminal.take_back();
+        say("stopped: the lock is lost unless this is continued soon");
+        // Returns when somebody has continued the job.
+        let _ = kill_current_process_group(Signal::STOP);
+        if self.guard.is_valid() {
+            terminal.give(self.work.group());
+            self.work.signal(Signal::CONT);
+        }
+    }
+
+    fn lose(&mut self) {
+        let now = Moment::now();
+        if self.stopping.as_ref().is_some_and(Stopping::is_loss) {
+            return;
+        }
+        let loss = self.guard.loss().unwrap_or(Loss::Unconfirmed);
+        let latest = self.timeline.kill_at_latest(Moment::deadline(self.guard));
+        self.stopping = Some(Stopping::of_loss(loss, now, self.timeline.grace(), latest));
+    }
+
+    /// The next step of stopping; the outcome, if there is nothing left.
+    fn go_on(&mut self, now: Moment) -> Option<Ended> {
+        if self.stopping.is_none() {
+            self.status?;
+            if self.work.left_in_group().is_empty() {
+                return self.status.map(Ended::Itself);
+            }
+            say(
+                "the command has ended and left processes behind; they are stopped before the lock \
+                 is given back",
+            );
+            let latest = self.timeline.kill_at_latest(Moment::deadline(self.guard));
+            self.stopping = Some(Stopping::of_rest(now, self.timeline.grace(), latest));
+        }
+        let stopping = self.stopping.as_mut()?;
+        let left = match stopping.why() {
+            Why::Lost(_) => self.work.left(),
+            Why::Rest => self.work.left_in_group(),
+        };
+        match stopping.step(now, !left.is_empty()) {
+            Step::Wait => None,
+            Step::Ask => {
+                match stopping.why() {
+                    Why::Lost(_) => {
+                        self.work.ask_all();
+                        // Last: whoever reads this may be slow.
+                        say("the lock was lost; the command is asked to end");
+                    }
+                    Why::Rest => self.work.ask_group(),
+                }
+                None
+            }
+            Step::Kill => {
+                match stopping.why() {
+                    Why::Lost(_) => self.work.kill_all(),
+                    Why::Rest => self.work.signal(Signal::KILL),
+                }
+                None
+            }
+            Step::Done => {
+                self.reap();
+                Some(self.outcome(left))
+            }
+        }
+    }
+
+    fn outcome(&self, left: Vec<Pid>) -> Ended {
+        let why = self.stopping.as_ref().map(Stopping::why);
+        match (why, self.status) {
+            _ if !left.is_empty() => Ended::Unkillable(left),
+            (Some(Why::Lost(loss)), _) => Ended::Lost(loss.clone()),
+            (_, Some(status)) => Ended::Itself(status),
+            // Nothing runs, so the command has ended; how, nobody knows.
+            (_, None) => Ended::Lost(Loss::Unconfirmed),
+        }
+    }
+
+    /// Tells the watchdog of a deadline that has moved on.
+    fn renew_leash(&mut self) {
+        let deadline = Moment::deadline(self.guard);
+        if self.told == Some(deadline) {
+            return;
+        }
+        let until = until(&self.timeline, deadline);
+        let told = self.leash.as_mut().map(|leash| leash.tell(until));
+        if told.is_some_and(|told| told.is_ok()) {
+            self.told = Some(deadline);
+        } else {
+            self.replace_leash();
+        }
+    }
+
+    /// Tells a watchdog all that it needs to know.
+    fn tell_group(&mut self) -> io::Result<()> {
+        let deadline = Moment::deadline(self.guard);
+        if let Some(leash) = &mut self.leash {
+            leash.tell(Word::Group(self.work.group()))?;
+            leash.tell(until(&self.timeline, deadline))?;
+            self.told = Some(deadline);
+        }
+        Ok(())
+    }
+
+    /// The watchdog has died, or takes nothing in any more.
+    fn replace_leash(&mut self) {
+        if let Some(old) = self.leash.take() {
+            old.drop_it();
+        }
+        self.told = None;
+        let now = Moment::now();
+        let is_over = self.stopping.is_some() || self.status.is_some();
+        if is_over || now < self.leash_since.after(REPLACE_EVERY) {
+            return;
+        }
+        self.leash_since = now;
+        match Leash::start(self.timeline.grace(), &self.spare) {
+            Ok(leash) => {
+                self.work = work(self.work.group(), &self.spare, leash.pid());
+                self.leash = Some(leash);
+                match self.tell_group() {
+                    Ok(()) => say("the watchdog was gone; another one has taken its place"),
+                    Err(_) => self.leash = None,
+                }
+            }
+            // Tried again later.
+            Err(error) => say(&format!("there is no watchdog, and none can be started: {error}")),
+        }
+    }
+}
+
+fn until(plan: &Timeline, deadline: Moment) -> Word {
+    Word::Until { stop: plan.stop_at_latest(deadline), kill: plan.kill_at_latest(deadline) }
+}
+
+fn work(group: Pid, spare: &[Pid], watchdog: Pid) -> Work {
+    let spare = spare.iter().copied().chain([watchdog]).collect();
+    Work::new(group, getpid(), spare)
+}
+
+/// Starts the command's process, which stops at once.
+fn begin(order: &Order<'_>) -> io::Result<Pid> {
+    let mut command = Command::new(THIS_PROGRAM);
+    command.arg0("fencepost").arg("__exec");
+    command.args(["--supervisor", &getpid().as_raw_pid().to_string(), "--"]);
+    command.args(order.command).envs(order.env.iter().map(|(name, value)| (name, value)));
+    let child = command.process_group(0).spawn()?;
+    Ok(Pid::from_child(&child))
+}

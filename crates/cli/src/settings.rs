@@ -1,0 +1,286 @@
+//! How a node is set up: from flags, the environment and the configuration file to values that can
+//! be used.
+//!
+//! Owns: the flags of `serve`, and the order in which the sources count. Guarantees: every value
+//! knows where it came from. Refuses: what contradicts itself, before anything is started.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::ValueEnum as _;
+use clap::builder::BoolishValueParser;
+
+use crate::config_file::ConfigFile;
+use crate::failure::Failure;
+use crate::logs::Format;
+use crate::origin::{Origin, Setting, Sources};
+
+const DATA_DIR: &str = "./fencepost-data";
+const LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7420);
+const PEER_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7421);
+/// What `--id` is added to.
+const NUMBERED_LISTEN: u16 = 50_050;
+const NUMBERED_PEER_LISTEN: u16 = 8_080;
+/// Far more than stand on one machine, and no port goes beyond its range.
+const ID_MAX: u16 = 9_999;
+const _: () = assert!(NUMBERED_LISTEN.checked_add(ID_MAX).is_some());
+/// What is logged if nothing is said.
+pub(crate) const LOG_LEVEL: &str = "info";
+
+/// How a node is set up. Each of these can also stand in the configuration file, under the name of
+/// its variable without the prefix and in lower case.
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Where the node keeps what it must not forget [default: ./fencepost-data]
+    #[arg(long, env = "FENCEPOST_DATA_DIR", hide_env_values = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Where clients connect [default: 127.0.0.1:7420]
+    #[arg(long, env = "FENCEPOST_LISTEN", hide_env_values = true, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+
+    /// Where other members connect [default: 127.0.0.1:7421]
+    #[arg(long, env = "FENCEPOST_PEER_LISTEN", hide_env_values = true, value_name = "ADDR")]
+    peer_listen: Option<SocketAddr>,
+
+    /// Listen on 127.0.0.1 at the ports 50050+N for clients and 8080+N for other members, where
+    /// nothing else is said
+    #[arg(
+        long,
+        env = "FENCEPOST_ID",
+        hide_env_values = true,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(..=i64::from(ID_MAX))
+    )]
+    id: Option<u16>,
+
+    /// Where clients are told to connect, if that is not where the node listens
+    #[arg(long, env = "FENCEPOST_ADVERTISE", hide_env_values = true, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// Where other members are told to connect, if that is not where the node listens
+    #[arg(
+        long,
+        env = "FENCEPOST_PEER_ADVERTISE",
+        hide_env_values = true,
+        value_name = "HOST:PORT"
+    )]
+    peer_advertise: Option<String>,
+
+    /// What people call the node [default: node-PORT, by the port for clients]
+    #[arg(long, env = "FENCEPOST_NAME", hide_env_values = true)]
+    name: Option<String>,
+
+    /// Begin a new cluster of one; also what happens without any of these three
+    #[arg(long, env = "FENCEPOST_BOOTSTRAP", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    bootstrap: bool,
+
+    /// Begin a new cluster with others: the name and the peer address of every node, the same list
+    /// for all of them
+    #[arg(
+        long,
+        env = "FENCEPOST_INITIAL_CLUSTER",
+        hide_env_values = true,
+        value_name = "N1=HOST:PORT,…"
+    )]
+    initial_cluster: Option<String>,
+
+    /// Join a cluster through the peer address of one of its members
+    #[arg(long, env = "FENCEPOST_JOIN", hide_env_values = true, value_name = "HOST:PORT")]
+    join: Option<String>,
+
+    /// Listen on addresses that other machines reach, without encryption and without accounts
+    #[arg(long, env = "FENCEPOST_INSECURE", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    insecure: bool,
+
+    /// What to log: error, warn, info, debug, trace [default: info]
+    #[arg(long, env = "FENCEPOST_LOG_LEVEL", hide_env_values = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+
+    /// How log lines look [default: text]
+    #[arg(long, env = "FENCEPOST_LOG_FORMAT", hide_env_values = true, value_name = "FORMAT")]
+    log_format: Option<Format>,
+}
+
+/// How a node is set up, with where each value came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) data_dir: Setting<PathBuf>,
+    pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) peer_listen: Setting<SocketAddr>,
+    pub(crate) id: Setting<Option<u16>>,
+    pub(crate) advertise: Setting<Option<String>>,
+    pub(crate) peer_advertise: Setting<Option<String>>,
+    pub(crate) name: Setting<Option<String>>,
+    pub(crate) bootstrap: Setting<bool>,
+    pub(crate) initial_cluster: Setting<Option<String>>,
+    pub(crate) join: Setting<Option<String>>,
+    pub(crate) insecure: Setting<bool>,
+    pub(crate) log_level: Setting<String>,
+    pub(crate) log_format: Setting<Format>,
+}
+
+impl Settings {
+    /// Takes each value from where it counts first.
+    pub(crate) fn resolve(
+        args: Args,
+        sources: &Sources,
+        file: &ConfigFile,
+    ) -> Result<Settings, Failure> {
+        let layers = Layers { sources, file };
+        let content = file.content.clone();
+        let log_format = |word: &str| Format::from_str(word, false);
+        let id = layers.maybe("id", args.id, layers.bounded("id", content.id, ID_MAX)?);
+        let numbered = |first: u16| id.value.map(|id| (LISTEN.0, first + id));
+        let listen = numbered(NUMBERED_LISTEN).unwrap_or(LISTEN);
+        let peer_listen = numbered(NUMBERED_PEER_LISTEN).unwrap_or(PEER_LISTEN);
+        let mut settings = Settings {
+            data_dir: layers.pick("data_dir", args.data_dir, content.data_dir, DATA_DIR.into()),
+            listen: layers.address("listen", args.listen, content.listen, listen)?,
+            peer_listen: layers.address(
+                "peer_listen",
+                args.peer_listen,
+                content.peer_listen,
+                peer_listen,
+            )?,
+            id,
+            advertise: layers.maybe("advertise", args.advertise, content.advertise),
+            peer_advertise: layers.maybe(
+                "peer_advertise",
+                args.peer_advertise,
+                content.peer_advertise,
+            ),
+            name: layers.maybe("name", args.name, content.name),
+            bootstrap: layers.flag("bootstrap", args.bootstrap, content.bootstrap),
+            initial_cluster: layers.maybe(
+                "initial_cluster",
+                args.initial_cluster,
+                content.initial_cluster,
+            ),
+            join: layers.maybe("join", args.join, content.join),
+            insecure: layers.flag("insecure", args.insecure, content.insecure),
+            log_level: layers.pick(
+                "log_level",
+                args.log_level,
+                content.log_level,
+                LOG_LEVEL.into(),
+            ),
+            log_format: layers.pick(
+                "log_format",
+                args.log_format,
+                layers.parsed("log_format", content.log_format, log_format)?,
+                Format::default(),
+            ),
+        };
+        settings.choose_beginning()?;
+        Ok(settings)
+    }
+
+    /// The three ways to begin exclude each other. One that was given closer to the command line
+    /// wins over the others; two that were given in the same place contradict each other.
+    fn choose_beginning(&mut self) -> Result<(), Failure> {
+        let mut given: Vec<(Origin, &str)> = Vec::new();
+        if self.bootstrap.value {
+            given.push((self.bootstrap.origin.clone(), "--bootstrap"));
+        }
+        let lists = [(&self.initial_cluster, "--initial-cluster"), (&self.join, "--join")];
+        for (setting, flag) in lists {
+            if setting.value.is_some() {
+                given.push((setting.origin.clone(), flag));
+            }
+        }
+        let Some((closest, _)) = given.iter().min().cloned() else { return Ok(()) };
+        let same: Vec<&str> =
+            given.iter().filter(|(origin, _)| *origin == closest).map(|(_, flag)| *flag).collect();
+        if same.len() > 1 {
+            return Err(Failure::usage(
+                "cannot tell how the cluster is to begin",
+                format!("{} contradict each other", same.join(" and ")),
+                "give only one of them: a node begins alone, with others, or joins",
+            ));
+        }
+        let is_closest = |origin: &Origin| *origin == closest;
+        if !is_closest(&self.bootstrap.origin) {
+            self.bootstrap = Setting { value: false, origin: Origin::Default };
+        }
+        for setting in [&mut self.initial_cluster, &mut self.join] {
+            if !is_closest(&setting.origin) {
+                *setting = Setting { value: None, origin: Origin::Default };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The places that a value may come from.
+struct Layers<'a> {
+    sources: &'a Sources,
+    file: &'a ConfigFile,
+}
+
+impl Layers<'_> {
+    fn pick<T>(&self, id: &str, given: Option<T>, filed: Option<T>, default: T) -> Setting<T> {
+        let found = self.maybe(id, given, filed);
+        Setting { value: found.value.unwrap_or(default), origin: found.origin }
+    }
+
+    fn maybe<T>(&self, id: &str, given: Option<T>, filed: Option<T>) -> Setting<Option<T>> {
+        if let (Some(origin), Some(value)) = (self.sources.origin(id), given) {
+            return Setting { value: Some(value), origin };
+        }
+        match (filed, &self.file.path) {
+            (Some(value), Some(path)) => {
+                Setting { value: Some(value), origin: Origin::File(path.clone()) }
+            }
+            _ => Setting { value: None, origin: Origin::Default },
+        }
+    }
+
+    fn flag(&self, id: &str, given: bool, filed: Option<bool>) -> Setting<bool> {
+        self.pick(id, self.sources.origin(id).map(|_| given), filed, false)
+    }
+
+    fn address(
+        &self,
+        id: &str,
+        given: Option<SocketAddr>,
+        filed: Option<String>,
+        default: ([u8; 4], u16),
+    ) -> Result<Setting<SocketAddr>, Failure> {
+        let filed = self.parsed(id, filed, SocketAddr::from_str)?;
+        Ok(self.pick(id, given, filed, SocketAddr::from(default)))
+    }
+
+    fn bounded(&self, id: &str, filed: Option<u16>, most: u16) -> Result<Option<u16>, Failure> {
+        let within = |_: &str| match filed {
+            Some(number) if number > most => Err(format!("it is at most {most}")),
+            number => Ok(number),
+        };
+        let found = self.parsed(id, filed.map(|number| number.to_string()), within)?;
+        Ok(found.flatten())
+    }
+
+    /// What stands in the file, understood.
+    fn parsed<T, E: Display>(
+        &self,
+        id: &str,
+        filed: Option<String>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Failure> {
+        let Some(text) = filed else { return Ok(None) };
+        let path = self.file.path.as_deref().unwrap_or("the configuration file".as_ref());
+        parse(&text).map(Some).map_err(|why| {
+            Failure::usage(
+                format!("cannot use the configuration file {}", path.display()),
+                format!("{id} = {text:?}: {why}"),
+                format!("correct the value of {id}"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

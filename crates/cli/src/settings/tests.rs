@@ -1,0 +1,78 @@
+use std::path::Path;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+
+use super::*;
+use crate::config_file::Content;
+
+/// Parses a command line without looking at the environment.
+fn resolved(argv: &[&str], content: Content) -> Result<Settings, Failure> {
+    let command = Args::augment_args(Command::new("serve").no_binary_name(true));
+    let command = command.mut_args(|arg| arg.env(None::<&str>));
+    let matches = command.try_get_matches_from(argv).expect("the arguments are known");
+    let args = Args::from_arg_matches(&matches).expect("the arguments are known");
+    let file = ConfigFile { path: Some("a.toml".into()), content };
+    Settings::resolve(args, &Sources::of(&matches), &file)
+}
+
+fn file() -> Origin {
+    Origin::File(Path::new("a.toml").to_owned())
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_the_default() {
+    let content = Content {
+        listen: Some("127.0.0.1:1".to_owned()),
+        name: Some("filed".to_owned()),
+        insecure: Some(true),
+        ..Content::default()
+    };
+    let settings = resolved(&["--listen", "127.0.0.1:2"], content).expect("nothing contradicts");
+    assert_eq!((settings.listen.value.port(), settings.listen.origin), (2, Origin::Flag));
+    assert_eq!((settings.name.value.as_deref(), settings.name.origin), (Some("filed"), file()));
+    assert_eq!((settings.insecure.value, settings.insecure.origin), (true, file()));
+    assert_eq!(settings.peer_listen.origin, Origin::Default);
+    assert_eq!(settings.log_level.value, "info");
+}
+
+#[test]
+fn two_beginnings_in_one_place_contradict_each_other() {
+    let both = ["--bootstrap", "--join", "127.0.0.1:1"];
+    let refused = resolved(&both, Content::default()).expect_err("they contradict");
+    assert!(refused.to_string().contains("--bootstrap and --join"), "{refused}");
+    let content = Content {
+        join: Some("a:1".to_owned()),
+        initial_cluster: Some("n=a:1".to_owned()),
+        ..Content::default()
+    };
+    assert!(resolved(&[], content).is_err());
+}
+
+#[test]
+fn a_beginning_on_the_command_line_replaces_the_one_in_the_file() {
+    let content = Content { join: Some("a:1".to_owned()), ..Content::default() };
+    let settings = resolved(&["--initial-cluster", "n=b:1"], content).expect("one wins");
+    assert_eq!(settings.join.value, None);
+    assert_eq!(settings.initial_cluster.value.as_deref(), Some("n=b:1"));
+}
+
+#[test]
+fn an_address_in_the_file_must_be_one() {
+    let content = Content { listen: Some("nonsense".to_owned()), ..Content::default() };
+    let refused = resolved(&[], content).expect_err("it is no address");
+    assert!(refused.to_string().contains("listen = \"nonsense\""), "{refused}");
+}
+
+#[test]
+fn a_number_chooses_the_ports_that_nobody_has_named() {
+    let settings = resolved(&["--id", "2"], Content::default()).expect("nothing contradicts");
+    assert_eq!(settings.listen.value.to_string(), "127.0.0.1:50052");
+    assert_eq!(settings.peer_listen.value.to_string(), "127.0.0.1:8082");
+    let content = Content { id: Some(3), ..Content::default() };
+    let settings = resolved(&["--listen", "127.0.0.1:1"], content).expect("nothing contradicts");
+    assert_eq!(settings.listen.value.port(), 1);
+    assert_eq!(settings.peer_listen.value.port(), 8083);
+    let content = Content { id: Some(10_000), ..Content::default() };
+    let refused = resolved(&[], content).expect_err("no such port is left");
+    assert!(refused.to_string().contains("at most 9999"), "{refused}");
+}

@@ -1,0 +1,81 @@
+//! `fencepost status`: how the cluster is.
+
+use std::process::ExitCode;
+
+use fencepost_client::proto;
+use serde::Serialize;
+
+use crate::common::{Common, block_on};
+use crate::failure::Told as _;
+use crate::ids::MemberId;
+use crate::member_view::{self, HEADINGS, MemberView};
+use crate::output;
+use crate::words::{length, plain};
+
+/// Show how the cluster is: its revision, its leader, its members
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+#[derive(Serialize)]
+struct Document {
+    cluster_id: MemberId,
+    revision: i64,
+    term: u64,
+    /// Null if there is none.
+    leader: Option<String>,
+    members: Vec<MemberView>,
+}
+
+pub(crate) fn run(_args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
+    let status = block_on(async {
+        let client = common.connect("status").await?;
+        Ok(client.status().await.told("look at the cluster")?)
+    })?;
+    let header = status.header.clone().unwrap_or_default();
+    let members = member_view::sorted(status.members.clone());
+    let leader = members.iter().find(|member| member.role == "leader");
+    let document = Document {
+        cluster_id: MemberId(header.cluster_id),
+        revision: header.revision,
+        term: header.raft_term,
+        leader: leader.map(|member| member.name.clone()),
+        members,
+    };
+    if common.output().is_json() {
+        output::json(&document)?;
+    } else {
+        tell(&document, &status, &header)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(
+    document: &Document,
+    status: &proto::StatusResponse,
+    header: &proto::Header,
+) -> anyhow::Result<()> {
+    let line = |label: &str, value: &str| output::line(&format!("{label:<12}{}", plain(value)));
+    let answered = document.members.iter().find(|member| member.id.0 == header.member_id);
+    line("cluster", &document.cluster_id.to_string())?;
+    line("leader", document.leader.as_deref().unwrap_or("there is none"))?;
+    line("term", &document.term.to_string())?;
+    line("revision", &document.revision.to_string())?;
+    let (locks, holders, waiters) = (status.locks, status.holders, status.waiters);
+    line("locks", &format!("{locks}, with {holders} holders and {waiters} waiters"))?;
+    line("leases", &status.leases.to_string())?;
+    line("log time", &length(status.log_time_ms))?;
+    if header.incarnation > 0 {
+        line("restored", &format!("{} times", header.incarnation))?;
+    }
+    let told_by = answered.map_or("a member that was removed", |member| &member.name);
+    let (applied, snapshot) = (status.applied_index, status.snapshot_index);
+    let version = &status.version;
+    line(
+        "told by",
+        &format!("{told_by}, version {version}, entry {applied}, snapshot {snapshot}"),
+    )?;
+    if status.clock_cuts > 0 {
+        line("clock", &format!("its clock has jumped ahead {} times", status.clock_cuts))?;
+    }
+    output::table(&HEADINGS, document.members.iter().map(MemberView::row).collect())
+}

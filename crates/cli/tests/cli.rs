@@ -1,0 +1,33 @@
+//! The command against real servers: every verb, every way to be wrong.
+
+#[path = "cli/support.rs"]
+mod support;
+
+#[path = "cli/backups.rs"]
+mod backups;
+#[path = "cli/cluster.rs"]
+mod cluster;
+#[path = "cli/configuration.rs"]
+mod configuration;
+#[path = "cli/dev.rs"]
+mod dev;
+#[path = "cli/faults.rs"]
+mod faults;
+#[path = "cli/help.rs"]
+mod help;
+#[path = "cli/herd.rs"]
+mod herd;
+#[path = "cli/keys.rs"]
+mod keys;
+#[path = "cli/leases.rs"]
+mod leases;
+#[path = "cli/locks.rs"]
+mod locks;
+#[path = "cli/members.rs"]
+mod members;
+#[path = "cli/rolling.rs"]
+mod rolling;
+#[path = "cli/serve.rs"]
+mod serve;
+#[path = "cli/watch.rs"]
+mod watch;

@@ -1,0 +1,127 @@
+//! What three servers survive.
+
+use std::fs;
+use std::time::Duration;
+
+use fencepost_client::Client;
+
+use crate::cluster::Cluster;
+use crate::support::{Done, Plan, until};
+
+async fn client(cluster: &Cluster) -> Client {
+    let endpoints = cluster.endpoints();
+    let builder = Client::builder().endpoints(endpoints.split(',')).name("holder");
+    let builder = builder.request_timeout(Duration::from_secs(30));
+    builder.connect().await.expect("the cluster answers")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_leader_is_replaced() {
+    let mut cluster = Cluster::form();
+    let client = client(&cluster).await;
+    let guard = client.lock("held").ttl(Duration::from_secs(60)).acquire().await;
+    let guard = guard.expect("it is free");
+    let leader = cluster.leader();
+    cluster.kill(leader);
+    // Requests succeed again, and the lock is held by whom it was.
+    until(|| match cluster.run(&["kv", "put", "after", "1"]) {
+        done if done.code == 0 => Ok(()),
+        done => Err(done),
+    });
+    let shown = cluster.json(&["show", "held"]);
+    assert_eq!(shown["holders"][0]["token"], guard.token().get());
+    assert!(guard.is_valid());
+    assert_ne!(cluster.leader(), leader);
+    guard.release().await.expect("it is held");
+    let again = client.lock("held").wait(Duration::from_secs(30)).acquire().await;
+    let token = again.expect("it is free").token().get();
+    assert!(shown["holders"][0]["token"].as_i64().is_some_and(|before| before < token));
+    cluster.start(leader);
+    assert_eq!(cluster.at(leader).run(&["kv", "get", "after"]).good(), "1\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_killed_goes_on_where_it_was() {
+    let mut cluster = Cluster::form();
+    let client = client(&cluster).await;
+    let guard = client.lock("held").ttl(Duration::from_secs(600)).acquire().await;
+    let guard = guard.expect("it is free");
+    cluster.run(&["kv", "put", "a", "1"]).good();
+    let before = cluster.json(&["status"]);
+    for place in 0..3 {
+        cluster.kill(place);
+    }
+    // None is ready before it has found another one.
+    let begun: Vec<_> = cluster.plans.iter().map(Plan::begin).collect();
+    let ready = begun.into_iter().map(|process| Some(crate::support::Server::ready(process)));
+    cluster.servers = ready.collect();
+    cluster.leader();
+    assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
+    let shown = cluster.json(&["show", "held"]);
+    assert_eq!(shown["holders"][0]["token"], guard.token().get());
+    let after = cluster.json(&["status"]);
+    assert_eq!(after["cluster_id"], before["cluster_id"]);
+    assert_eq!(after["revision"], before["revision"]);
+    assert!(guard.is_valid());
+}
+
+#[test]
+fn a_wiped_follower_comes_back_as_somebody_new() {
+    let mut cluster = Cluster::form();
+    cluster.run(&["kv", "put", "a", "1"]).good();
+    let leader = cluster.leader();
+    let lost = (leader + 1) % 3;
+    let name = cluster.plans[lost].data.clone();
+    let id = |cluster: &Cluster| {
+        let listed = cluster.json(&["member", "ls"]);
+        let all = listed["members"].as_array().expect("it lists them");
+        let found = all.iter().find(|one| one["name"] == name.as_str());
+        found.expect("it is a member")["id"].as_str().expect("it has one").to_owned()
+    };
+    let before = id(&cluster);
+    cluster.kill(lost);
+    fs::remove_dir_all(cluster.home.path().join(&name)).expect("it is there");
+    let peer = cluster.at(leader).peer.clone();
+    let old = cluster.plans[lost].clone();
+    let plan = Plan { more: Vec::new(), ..old }.with(&["--name", &name, "--join", &peer]);
+    // It has forgotten its votes, so it cannot pass for the one that it was.
+    let refused = Done::of(plan.command());
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("already a member with another disk"), "{refused:?}");
+    assert!(refused.err.contains("remove it, then let it join"), "{refused:?}");
+    cluster.run(&["member", "rm", &name]).good();
+    cluster.plans[lost] = plan;
+    cluster.start(lost);
+    cluster.until_voters(3);
+    assert_ne!(id(&cluster), before);
+    assert_eq!(cluster.at(lost).run(&["kv", "get", "a"]).good(), "1\n");
+    // It counts: with it, another one can be missed.
+    let other = (leader + 2) % 3;
+    cluster.kill(other);
+    until(|| match cluster.run(&["kv", "put", "b", "2"]) {
+        done if done.code == 0 => Ok(()),
+        done => Err(done),
+    });
+}
+
+#[test]
+fn a_member_that_is_left_alone_says_so() {
+    let mut cluster = Cluster::form();
+    cluster.run(&["kv", "put", "a", "1"]).good();
+    let leader = cluster.leader();
+    let left = (leader + 1) % 3;
+    cluster.kill(leader);
+    cluster.kill((leader + 2) % 3);
+    let alone = cluster.at(left);
+    until(|| match alone.json(&["status"]) {
+        status if status["leader"].is_null() => Ok(()),
+        status => Err(status),
+    });
+    let refused = |args: &[&str]| alone.run(&[&["--timeout", "1s"], args].concat()).refused(1);
+    for args in [&["kv", "put", "a", "2"][..], &["kv", "get", "a"], &["ls"]] {
+        let text = refused(args);
+        assert!(text.contains("no_leader") || text.contains("in time"), "{text}");
+    }
+    cluster.start(leader);
+    assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
+}

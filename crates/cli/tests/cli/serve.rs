@@ -1,0 +1,173 @@
+//! `serve`: how it begins, how it ends, and what it refuses.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+
+use rustix::process::Signal;
+
+use crate::support::{Done, Plan, Running, Server, command, folder};
+
+#[test]
+fn an_empty_directory_becomes_a_ready_cluster_of_one() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let status = server.json(&["status"]);
+    assert_eq!(status["members"].as_array().map(Vec::len), Some(1));
+    assert_eq!(status["leader"], status["members"][0]["name"]);
+    assert!(home.path().join("data").is_dir());
+}
+
+#[test]
+fn it_ends_well_when_told_to() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let home = folder();
+        let mut server = Server::alone(home.path());
+        assert_eq!(server.process.end(signal).code(), Some(0));
+        server.process.err.wait_for("ending: handing over");
+    }
+}
+
+#[test]
+fn it_ends_well_while_it_waits_for_others() {
+    let home = folder();
+    let list = "n1=127.0.0.1:1,n2=127.0.0.1:2";
+    let plan = Plan::new(home.path()).with(&["--name", "n1", "--initial-cluster", list]);
+    let mut process = plan.begin();
+    process.err.wait_for("waiting for n2");
+    assert_eq!(process.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn the_state_is_there_after_a_restart() {
+    let home = folder();
+    let plan = Plan::new(home.path());
+    let mut server = plan.start();
+    server.run(&["kv", "put", "a", "1"]).good();
+    server.process.end(Signal::KILL);
+    let server = plan.start();
+    assert_eq!(server.run(&["kv", "get", "a"]).good(), "1\n");
+}
+
+#[test]
+fn an_occupied_port_is_named() {
+    let home = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    let port = taken.local_addr().expect("it listens").port();
+    let clients = Plan { clients: port, ..Plan::new(home.path()) };
+    let text = Done::of(clients.command()).refused(1);
+    assert!(text.contains(&format!("clients on 127.0.0.1:{port}")), "{text}");
+    assert!(text.contains("--listen"), "{text}");
+    let peers = Plan { peers: port, ..Plan::new(home.path()) };
+    let text = Done::of(peers.command()).refused(1);
+    assert!(text.contains(&format!("members on 127.0.0.1:{port}")), "{text}");
+    assert!(text.contains("--peer-listen"), "{text}");
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let home = folder();
+    let plan = Plan::new(home.path());
+    let _server = plan.start();
+    let text = Done::of(plan.command()).refused(1);
+    assert!(text.contains("another process has it open"), "{text}");
+}
+
+#[test]
+fn other_machines_are_kept_out_unless_asked_for() {
+    let home = folder();
+    for flag in ["--listen", "--peer-listen"] {
+        let open = command(home.path(), ["serve", flag, "0.0.0.0:0"]);
+        let text = Done::of(open).refused(2);
+        assert!(text.contains("refusing to listen on 0.0.0.0:0"), "{text}");
+        assert!(text.contains("--insecure"), "{text}");
+    }
+    let mut open = command(home.path(), ["serve", "--listen", "0.0.0.0:0", "--insecure"]);
+    open.args(["--peer-listen", "127.0.0.1:0"]);
+    drop(Server::ready(Running::start(open)));
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let home = folder();
+    let refused = |args: &[&str]| Done::of(Plan::new(home.path()).with(args).command());
+    let text = refused(&["--bootstrap", "--join", "127.0.0.1:1"]).refused(2);
+    assert!(text.contains("--bootstrap and --join contradict each other"), "{text}");
+    let text = refused(&["--initial-cluster", "nonsense"]).refused(2);
+    assert!(text.contains("nonsense"), "{text}");
+    let text = refused(&["--join", "nowhere"]).refused(2);
+    assert!(text.contains("cannot join through nowhere"), "{text}");
+    let list = "n2=127.0.0.1:1";
+    let text = refused(&["--name", "n1", "--initial-cluster", list]).refused(1);
+    assert!(text.contains("does not name n1"), "{text}");
+    let text = refused(&["--log-level", "a=b=c"]).refused(2);
+    assert!(text.contains("a=b=c"), "{text}");
+    assert_eq!(refused(&["--nonsense"]).code, 2);
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let home = folder();
+    let path = home.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("there is room");
+    socket.set_read_timeout(Some(crate::support::PATIENCE)).expect("it is a socket");
+    let mut command = Plan::new(home.path()).command();
+    command.env("NOTIFY_SOCKET", &path);
+    let mut server = Running::start(command);
+    let hear = || {
+        let mut buffer = [0; 256];
+        let len = socket.recv(&mut buffer).expect("it is told");
+        String::from_utf8_lossy(&buffer[..len]).trim().to_owned()
+    };
+    assert_eq!(hear(), "READY=1");
+    assert_eq!(server.end(Signal::TERM).code(), Some(0));
+    assert_eq!(hear(), "STOPPING=1");
+}
+
+#[test]
+fn a_hang_up_reads_the_log_level_again() {
+    let home = folder();
+    let path = home.path().join("fencepost.toml");
+    fs::write(&path, "log_level = \"error\"\n").expect("there is room");
+    let server = Server::alone(home.path());
+    assert!(!server.process.err.all().iter().any(|line| line.contains("leads now")));
+    fs::write(&path, "log_level = \"info\"\n").expect("there is room");
+    server.process.signal(Signal::HUP);
+    server.process.err.wait_for("read the configuration again");
+    fs::write(&path, "log_lvl = \"info\"\n").expect("there is room");
+    server.process.signal(Signal::HUP);
+    server.process.err.wait_for("the configuration stays as it was");
+    assert_eq!(server.run(&["status"]).code, 0);
+}
+
+/// A page over plain HTTP, with its status line and headers.
+fn page(server: &Server, path: &str) -> String {
+    let address = server.endpoint.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("it answers");
+    page
+}
+
+#[test]
+fn what_the_handbook_says_to_watch_is_there() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    for path in ["/livez", "/readyz"] {
+        assert!(page(&server, path).starts_with("HTTP/1.1 200 "), "{path}");
+    }
+    let metrics = page(&server, "/metrics");
+    let handbook = include_str!("../../../../docs/operations.md");
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let named =
+        handbook.split(|letter| !is_name(letter)).filter(|word| word.starts_with("fencepost_"));
+    let named: Vec<&str> = named.collect();
+    assert!(named.len() >= 8, "{named:?}");
+    for name in named {
+        let found = metrics.lines().any(|line| line.starts_with(name));
+        assert!(found, "there is no {name} in {metrics}");
+    }
+}

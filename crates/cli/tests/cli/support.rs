@@ -1,0 +1,316 @@
+//! What the tests of the command share: real processes on loopback.
+//!
+//! Guarantees: a process that a test starts is gone when the test is over. Nothing here sleeps:
+//! a test waits for a line that a process writes, or asks until the answer is right.
+
+use std::ffi::OsStr;
+use std::fmt::Debug;
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn folder() -> TempDir {
+    TempDir::new().expect("there is room for a folder")
+}
+
+/// The command, without anything of the environment that it would listen to.
+pub(crate) fn command<A: AsRef<OsStr>>(home: &Path, args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("FENCEPOST_") || name == "NOTIFY_SOCKET" {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).current_dir(home).stdin(Stdio::null());
+    command
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Done {
+    pub(crate) fn of(mut command: Command) -> Done {
+        let output = command.output().expect("the command can be run");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it speaks UTF-8");
+        Done {
+            code: output.status.code().expect("it ends by itself"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    /// What it wrote, if it did what it should.
+    #[track_caller]
+    pub(crate) fn good(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        let text = self.good();
+        assert_eq!(text.lines().count(), 1, "one document on one line: {text}");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// The three lines of an error.
+    #[track_caller]
+    pub(crate) fn refused(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.err.starts_with("error: "), "{self:?}");
+        assert_eq!(self.err.lines().count(), 3, "what, why and what to do: {self:?}");
+        self.err
+    }
+}
+
+/// The shape of a document: names and kinds, without values.
+pub(crate) fn shape(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(all) => format!("[{}]", all.first().map(shape).unwrap_or_default()),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{name}:{}", shape(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// A port that is free, from a part of the range that belongs to this process alone, and that the
+/// system does not give to outgoing connections.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const PER_PROCESS: u32 = 20;
+    let first = 10_000 + std::process::id() % 1_000 * PER_PROCESS;
+    for _ in 0..PER_PROCESS {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % PER_PROCESS;
+        let port = u16::try_from(port).expect("it is below thirty thousand");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free in the part of this process");
+}
+
+/// Lines that a process has written, for those who wait for one.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<Board>);
+
+#[derive(Default)]
+struct Board {
+    written: Mutex<Written>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Written {
+    lines: Vec<String>,
+    is_over: bool,
+}
+
+impl Lines {
+    fn read(from: impl Read + Send + 'static) -> Lines {
+        let lines = Lines::default();
+        let ours = lines.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                ours.change(|written| written.lines.push(line));
+            }
+            ours.change(|written| written.is_over = true);
+        });
+        lines
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Written)) {
+        change(&mut self.0.written.lock().expect("nobody panics with it"));
+        self.0.changed.notify_all();
+    }
+
+    /// All lines up to now.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.written.lock().expect("nobody panics with it").lines.clone()
+    }
+
+    /// Waits for a line that contains this.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, part: &str) -> String {
+        let found = |lines: &[String]| lines.iter().find(|line| line.contains(part)).cloned();
+        let lines = self.wait_until(|lines| found(lines).is_some());
+        found(&lines).unwrap_or_else(|| panic!("no line with {part:?} in {lines:#?}"))
+    }
+
+    /// Waits until so many lines are there.
+    #[track_caller]
+    pub(crate) fn wait_for_count(&self, count: usize) -> Vec<String> {
+        let lines = self.wait_until(|lines| lines.len() >= count);
+        assert!(lines.len() >= count, "fewer than {count} lines: {lines:#?}");
+        lines
+    }
+
+    /// Waits until the lines are as wanted, no more can come, or patience is over.
+    fn wait_until(&self, is_done: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let written = self.0.written.lock().expect("nobody panics with it");
+        let waited = self.0.changed.wait_timeout_while(written, PATIENCE, |written| {
+            !is_done(&written.lines) && !written.is_over
+        });
+        waited.expect("nobody panics with it").0.lines.clone()
+    }
+}
+
+/// A process that goes on until it is told to end.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) out: Lines,
+    pub(crate) err: Lines,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Running {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command can be run");
+        let out = Lines::read(child.stdout.take().expect("it was asked for"));
+        let err = Lines::read(child.stderr.take().expect("it was asked for"));
+        Running { child, out, err }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("it is a process");
+        let pid = Pid::from_raw(pid).expect("it is a process");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is a child of this process")
+    }
+
+    /// Tells it to end, and waits for it.
+    pub(crate) fn end(&mut self, signal: Signal) -> ExitStatus {
+        self.signal(signal);
+        self.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended before.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// How a server is to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) home: PathBuf,
+    pub(crate) data: String,
+    pub(crate) clients: u16,
+    pub(crate) peers: u16,
+    pub(crate) more: Vec<String>,
+}
+
+impl Plan {
+    /// On any ports.
+    pub(crate) fn new(home: &Path) -> Plan {
+        let home = home.to_owned();
+        Plan { home, data: "data".to_owned(), clients: 0, peers: 0, more: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, args: &[&str]) -> Plan {
+        self.more.extend(args.iter().map(|&arg| arg.to_owned()));
+        self
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let listen = format!("127.0.0.1:{}", self.clients);
+        let peer_listen = format!("127.0.0.1:{}", self.peers);
+        let usual = ["serve", "--data-dir", &self.data, "--listen", &listen];
+        let mut command = command(&self.home, usual);
+        command.args(["--peer-listen", &peer_listen]).args(&self.more);
+        command
+    }
+
+    /// Starts it, and waits until it is ready.
+    pub(crate) fn start(&self) -> Server {
+        Server::ready(self.begin())
+    }
+
+    /// Starts it, without waiting.
+    pub(crate) fn begin(&self) -> Running {
+        Running::start(self.command())
+    }
+}
+
+/// A server that is ready.
+pub(crate) struct Server {
+    pub(crate) process: Running,
+    pub(crate) endpoint: String,
+    pub(crate) peer: String,
+}
+
+impl Server {
+    pub(crate) fn ready(process: Running) -> Server {
+        // The last line of what it says then.
+        process.err.wait_for("  data  ");
+        let word = |label: &str| {
+            let line = process.err.wait_for(label);
+            line.split_whitespace().nth(1).expect("it has a value").to_owned()
+        };
+        let (endpoint, peer) = (word("  clients  "), word("  members  "));
+        Server { process, endpoint, peer }
+    }
+
+    /// One server with everything as usual.
+    pub(crate) fn alone(home: &Path) -> Server {
+        Plan::new(home).start()
+    }
+
+    /// Runs a verb against this server.
+    pub(crate) fn run(&self, args: &[&str]) -> Done {
+        let home = std::env::temp_dir();
+        Done::of(command(&home, ["--endpoints", &self.endpoint].iter().chain(args)))
+    }
+
+    /// Runs a verb against this server that goes on.
+    pub(crate) fn begin(&self, args: &[&str]) -> Running {
+        let home = std::env::temp_dir();
+        Running::start(command(&home, ["--endpoints", &self.endpoint].iter().chain(args)))
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        self.run(&[args, &["-o", "json"]].concat()).json()
+    }
+}
+
+/// Asks until the answer is there.
+#[track_caller]
+pub(crate) fn until<T: Debug, E: Debug>(mut ask: impl FnMut() -> Result<T, E>) -> T {
+    #[expect(clippy::disallowed_methods, reason = "a bound on waiting for real processes")]
+    let now = std::time::Instant::now;
+    let begin = now();
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(why) if now() - begin > PATIENCE => panic!("it did not come: {why:?}"),
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}

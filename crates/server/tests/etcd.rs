@@ -1,0 +1,17 @@
+//! etcd's door: beside a real etcd, and beside native clients of the same node.
+
+#[path = "etcd/differential.rs"]
+mod differential;
+#[path = "etcd/failover.rs"]
+mod failover;
+#[path = "etcd/generate.rs"]
+mod generate;
+#[path = "etcd/locks.rs"]
+mod locks;
+#[path = "etcd/real.rs"]
+mod real;
+#[path = "server/support.rs"]
+#[expect(dead_code, reason = "shared with the tests of the native door")]
+mod support;
+#[path = "etcd/watches.rs"]
+mod watches;

@@ -1,0 +1,97 @@
+//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door.
+//!
+//! Guarantees: they are installed from Debian's packages where that is allowed, and where it is
+//! not, it says so. The tests start servers of their own; nothing here does.
+//! Refuses: failing because of it. A test that finds no store says that it was skipped.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program that the tests need, and the package that brings it.
+struct Store {
+    name: &'static str,
+    program: &'static str,
+    package: &'static str,
+}
+
+const STORES: [Store; 4] = [
+    Store { name: "PostgreSQL", program: "postgres", package: "postgresql" },
+    Store { name: "Redis", program: "redis-server", package: "redis-server" },
+    Store { name: "etcd", program: "etcd", package: "etcd-server" },
+    Store { name: "etcdctl", program: "etcdctl", package: "etcd-client" },
+];
+
+/// Where Debian keeps the programs of each version of PostgreSQL.
+const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
+
+/// Installs what is missing, if it may.
+pub(crate) fn install() {
+    let missing: Vec<&Store> = STORES.iter().filter(|store| !is_there(store.program)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    if may_install() {
+        // An index that is too old is the usual reason for a package that is not found.
+        let packages: Vec<&str> = missing.iter().map(|store| store.package).collect();
+        let _ = apt(&["update", "--quiet"]);
+        let _ = apt(&[&["install", "--yes", "--no-install-recommends"], &packages[..]].concat());
+    }
+    for store in missing {
+        if !is_there(store.program) {
+            eprintln!(
+                "==> {}: its tests are SKIPPED, because it is not installed and cannot be \
+                 installed from here: run `apt-get install {}` as root",
+                store.name, store.package
+            );
+        }
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let versions = fs::read_dir(POSTGRES_VERSIONS).into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    folders.chain(env::split_paths(&path)).any(|folder| folder.join(program).is_file())
+}
+
+/// Whether this is Debian or one of its children, and belongs to the administrator.
+fn may_install() -> bool {
+    let is_debian =
+        ["/usr/bin/apt-get", "/bin/apt-get"].iter().any(|path| Path::new(path).exists());
+    is_debian && owner_of(&PathBuf::from("/proc/self")) == Some(0)
+}
+
+#[cfg(unix)]
+fn owner_of(path: &Path) -> Option<u32> {
+    fs::metadata(path).ok().map(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata))
+}
+
+#[cfg(not(unix))]
+fn owner_of(_: &Path) -> Option<u32> {
+    None
+}
+
+/// Any trouble shows in what is there afterwards.
+fn apt(args: &[&str]) -> bool {
+    eprintln!("    $ apt-get {}", args.join(" "));
+    Command::new("apt-get")
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_where_they_are() {
+        assert!(is_there("cargo"), "these tests are run by it");
+        assert!(!is_there("no-such-program-anywhere"));
+    }
+}

@@ -23,8 +23,7 @@ use raft::{Config, RawNode, StateRole};
 use crate::clock::LogClock;
 use crate::config::NodeConfig;
 use crate::io::{
-    ChangeError, ForwardNumber, Input, MemberId, Micros, Output, PeerMessage, ProposeError,
-    RequestId, Role,
+    ForwardNumber, Input, MemberId, Micros, Output, PeerMessage, ProposeError, RequestId, Role,
 };
 use crate::machine::{LogTime, Machine};
 use crate::membership::Membership;
@@ -79,8 +78,8 @@ pub struct Node {
     /// A snapshot was installed with this batch, which is not durable yet. Until it is, the engine
     /// would look for the log that the snapshot has replaced.
     installing: Option<u64>,
-    /// Since when this node, which leads, is no member any more.
-    resigning: Option<u64>,
+    /// Whether this node leads and is no member any more.
+    is_resigning: bool,
     halted: bool,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
@@ -135,7 +134,7 @@ impl Node {
             giving: Giving::new(),
             fetch: None,
             installing: None,
-            resigning: None,
+            is_resigning: false,
             halted: false,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -176,7 +175,7 @@ impl Node {
             }
         }
         self.drain(&mut outputs);
-        if !self.halted && self.resigning.is_none() {
+        if !self.halted {
             self.settle();
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
@@ -186,10 +185,6 @@ impl Node {
     }
 
     fn take(&mut self, input: Input, outputs: &mut Vec<Output>) {
-        if let Some(since) = self.resigning {
-            self.take_resigning(since, input, outputs);
-            return;
-        }
         match input {
             Input::Tick => self.tick(outputs),
             // Lost: others will say it again.
@@ -228,28 +223,6 @@ impl Node {
         self.ask_if_member(outputs);
         self.give_up_gifts();
         self.tick_fetch(outputs);
-    }
-
-    /// What a leader that is no member any more still does.
-    fn take_resigning(&mut self, since: u64, input: Input, outputs: &mut Vec<Output>) {
-        match input {
-            Input::Tick => self.tick_resigning(since),
-            Input::Persisted(number) => self.persisted(number, outputs),
-            Input::Propose(proposal) => {
-                self.refuse(proposal.request, ProposeError::NoLeader, outputs);
-            }
-            Input::Read(request) => {
-                outputs.push(Output::ReadFailed(request, ProposeError::NoLeader));
-            }
-            Input::Change(request, _) => {
-                let why = ChangeError::NotLeader { leader: None };
-                outputs.push(Output::Changed(request, Err(why)));
-            }
-            Input::Save(request) => {
-                outputs.push(Output::Saved(request, Err("this node leaves".to_owned())));
-            }
-            Input::Peer(..) | Input::Snapshot(_) | Input::Campaign | Input::TransferTo(_) => {}
-        }
     }
 
     fn snapshot_done(&mut self, done: SnapshotDone, outputs: &mut Vec<Output>) {

@@ -17,6 +17,9 @@ impl Node {
             self.take_ready(ready, outputs);
             self.note_role(outputs);
         }
+        if self.is_resigning && !self.halted {
+            self.resign(outputs);
+        }
         self.serve_reads(outputs);
     }
 
@@ -101,7 +104,7 @@ impl Node {
         }
         // The engine does not expect a leader that is no member.
         if let Some(number) = last
-            && self.resigning.is_none()
+            && !self.is_resigning
         {
             self.raft.on_persist_ready(number);
         }
@@ -160,7 +163,7 @@ impl Node {
         }
     }
 
-    fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
+    pub(super) fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
         for message in messages {
             self.note_offer(&message);
             let bytes = prost_for_raft::Message::encode_to_vec(&message);

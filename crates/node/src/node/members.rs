@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use raft::INVALID_ID;
-use raft::prelude::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry};
+use raft::prelude::{
+    ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry, Message, MessageType,
+};
 
 use super::Node;
 use crate::io::{Change, ChangeError, MemberId, Output, PeerMessage, RequestId};
@@ -196,21 +198,24 @@ impl Node {
             outputs.push(Output::Changed(request, Ok(())));
         }
         if self.leads() && self.membership.was_removed(self.config.id) {
-            self.resigning = Some(self.ticks);
+            self.is_resigning = true;
         }
     }
 
-    /// A leader that has taken itself out stays for one election timeout and repeats how far the
-    /// log is committed: the others may not know yet that they do not need it any more. Then it
-    /// lets them elect another one, and stays until that one tells it to go.
-    pub(super) fn tick_resigning(&mut self, since: u64) {
-        self.ticks += 1;
+    /// A leader that has taken itself out tells how far the log is committed, asks the best of the
+    /// others to follow it, and leads no more. It stays until its successor tells it to go: those
+    /// who do not know yet that they do not need it can still have its vote.
+    pub(super) fn resign(&mut self, outputs: &mut Vec<Output>) {
         self.raft.ping();
-        if since + self.config.election_ticks.1 as u64 <= self.ticks {
-            let term = self.raft.raft.term;
-            self.raft.raft.become_follower(term, INVALID_ID);
-            self.resigning = None;
+        let term = self.raft.raft.term;
+        if let Some(to) = self.successor() {
+            let mut now = Message { to, from: self.config.id, term, ..Message::default() };
+            now.set_msg_type(MessageType::MsgTimeoutNow);
+            self.send(vec![now], outputs);
         }
+        self.raft.raft.become_follower(term, INVALID_ID);
+        self.is_resigning = false;
+        self.drain(outputs);
     }
 
     pub(super) fn take_members(&mut self, change: &ConfChangeV2, conf: ConfState) {

@@ -116,6 +116,8 @@ impl Network {
         self.generation += 1;
         self.cuts.clear();
         self.slow.clear();
+        // Connections are made anew: nothing waits behind what is still on its way over an old one.
+        self.last.clear();
         self.plan = self.plan.healed();
     }
 }
@@ -157,6 +159,15 @@ mod tests {
         let mut network = network(NetworkPlan { keeps_order: true, latency: (1, 1_000), ..plan() });
         let arrivals: Vec<_> = (0..100).map(|now| network.route(now, LINK).first).collect();
         assert!(arrivals.is_sorted());
+    }
+
+    #[test]
+    fn after_healing_nothing_waits_behind_what_is_late() {
+        let mut network = network(plan());
+        network.slow_down(LINK, 1_000_000, u64::MAX);
+        assert!(network.route(0, LINK).first.is_some_and(|at| at > 20));
+        network.heal();
+        assert!(network.route(0, LINK).first.is_some_and(|at| at <= 20));
     }
 
     #[test]

@@ -161,7 +161,8 @@ async fn list(client: &Client, common: &Common, key: String, limit: u32) -> anyh
     };
     output::table(&["KEY", "VALUE", "REVISION", "LEASE"], found.kvs.iter().map(row).collect())?;
     if found.more {
-        eprintln!("{} of {} keys are listed", found.kvs.len(), found.count);
+        // Whoever has closed standard error does not want to hear it.
+        let _ = writeln!(io::stderr(), "{} of {} keys are listed", found.kvs.len(), found.count);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `fencepost watch`: what happens to keys and locks, a line for each event.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use fencepost_client::{Watch, proto};
@@ -89,7 +90,7 @@ async fn follow(
     let present = watch.started().await.told(what)?;
     let revision = from.unwrap_or(present + 1);
     // On standard error, because it is no event. Whoever starts a watch can wait for it.
-    eprintln!("watching from revision {revision}");
+    let _ = writeln!(io::stderr(), "watching from revision {revision}");
     while let Some(event) = watch.next().await {
         let document = Document::from(event.told(what)?);
         if is_json {

@@ -63,10 +63,10 @@ pub(crate) async fn open(address: &str) -> Result<Stream, Box<dyn Error>> {
 async fn stay(mut socket: TcpStream, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
     loop {
         tokio::select! {
-            readable = socket.readable() => readable?,
+            heard = hear(&mut socket) => heard?,
+            // Half a frame does not matter any more.
             _ = &mut stopped => return Ok(()),
-        }
-        hear(&mut socket).await?;
+        };
     }
 }
 

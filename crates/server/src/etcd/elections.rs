@@ -178,10 +178,8 @@ async fn observe(door: EtcdDoor, name: Bytes, leaders: Sender<Result<pb::LeaderR
             last = kv.or(last);
             tokio::select! {
                 news = reader.next() => match news {
-                    // However much has happened, one look tells.
-                    Some(News::Behind(behind, cursor)) if behind == number => {
-                        reader.look(number, Some(cursor)).await?;
-                    }
+                    // However much was missed, the next look at the leader tells.
+                    Some(News::Behind(..)) => drop(reader.look(number, None).await?),
                     Some(_) => {}
                     None => return Err(Failure::from(crate::error::Wrong::ShuttingDown)),
                 },

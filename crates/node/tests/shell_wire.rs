@@ -205,10 +205,10 @@ proptest! {
     }
 
     #[test]
-    fn greetings_return(numbers in any::<[u64; 4]>(), id in 1..u64::MAX, name in ".{0,20}") {
-        let [cluster_id, incarnation, boot, to] = numbers;
+    fn greetings_return(numbers in any::<[u64; 3]>(), id in 1..u64::MAX, name in ".{0,20}") {
+        let [cluster_id, incarnation, to] = numbers;
         let peer = name.clone();
-        let hello = Hello { cluster_id, incarnation, member: id, name, peer, boot, to };
+        let hello = Hello { cluster_id, incarnation, member: id, name, peer, to };
         let mut frame = Vec::new();
         hello.put(&mut frame);
         prop_assert_eq!(Hello::read(body(&frame)), Some(hello));
@@ -318,7 +318,6 @@ fn strangers_are_told_what_is_wrong() {
         member: 9,
         name: "n9".to_owned(),
         peer: "127.0.0.1:1".to_owned(),
-        boot: 1,
         to: status.id,
     };
     let with = |hello: Hello| greeting(Preamble::OURS, move |out| hello.put(out));
@@ -373,7 +372,6 @@ fn garbage_after_the_welcome_ends_the_connection_and_nothing_else() {
         member: 9,
         name: "n9".to_owned(),
         peer: "127.0.0.1:1".to_owned(),
-        boot: 1,
         to: status.id,
     };
     let mut garbage: Vec<Vec<u8>> = vec![vec![0xff; 100]];

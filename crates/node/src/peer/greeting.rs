@@ -71,8 +71,6 @@ pub struct Hello {
     pub name: String,
     /// Where it is reached.
     pub peer: String,
-    /// Which life of its process this is.
-    pub boot: u64,
     /// With whom it wants to talk.
     pub to: MemberId,
 }
@@ -81,7 +79,7 @@ impl Hello {
     /// Appends it as a frame.
     pub fn put(&self, out: &mut Vec<u8>) {
         put_frame(kind::HELLO, out, |out| {
-            for number in [self.cluster_id, self.incarnation, self.member, self.boot, self.to] {
+            for number in [self.cluster_id, self.incarnation, self.member, self.to] {
                 put_u64(number, out);
             }
             put_text(&self.name, TEXT_BYTES_MAX, out);
@@ -97,7 +95,6 @@ impl Hello {
             cluster_id: from.u64()?,
             incarnation: from.u64()?,
             member: from.u64().filter(|&id| id != 0)?,
-            boot: from.u64()?,
             to: from.u64()?,
             name: from.text(TEXT_BYTES_MAX)?,
             peer: from.text(TEXT_BYTES_MAX)?,

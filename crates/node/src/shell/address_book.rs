@@ -78,15 +78,12 @@ impl AddressBook {
         }
     }
 
-    /// A member says where it is reached, and in which life of its process.
-    pub(super) fn met(&mut self, member: MemberId, address: String, boot: u64) {
+    /// A member says where it is reached.
+    pub(super) fn met(&mut self, member: MemberId, address: String) {
         if let Some(connection) = self.links.get(&member) {
             connection.link.set_address(address.clone());
         }
         if self.met.len() < MET_MAX || self.met.contains_key(&member) {
-            self.board.update(|status| {
-                status.boots.insert(member, boot);
-            });
             self.met.insert(member, address);
         }
     }
@@ -107,7 +104,6 @@ impl AddressBook {
             connection.link.close();
             self.board.update(|status| drop(status.links.remove(&member)));
         }
-        self.board.update(|status| status.boots.retain(|id, _| !members.removed.contains(id)));
     }
 
     /// Ends all sending. Does not wait for the threads: one may be waiting for a machine that does

@@ -48,8 +48,6 @@ pub struct Status {
     pub log_entries: u64,
     /// Bytes of entries that were appended to the log.
     pub log_bytes: u64,
-    /// The last life of each other member's process that this node has met.
-    pub boots: BTreeMap<MemberId, u64>,
     /// The connections to other members.
     pub links: BTreeMap<MemberId, LinkStatus>,
     /// Whether the node has ended, and why.

@@ -112,7 +112,7 @@ impl EventLoop {
                 Happening::Register(number, mailbox) => self.turn.mail.register(number, mailbox),
                 Happening::Unregister(number) => self.turn.mail.unregister(number),
                 Happening::Observe(observer) => self.observers.push(observer),
-                Happening::Met(member, address, boot) => self.book.met(member, address, boot),
+                Happening::Met(member, address) => self.book.met(member, address),
                 Happening::Lost(member) => self.book.doubt(member),
                 Happening::Tell(notice) => self.turn.notices.push(notice),
                 Happening::Stop => self.stop(now),

@@ -40,7 +40,7 @@ impl Door for Hall {
         if self.board.members().removed.contains(&hello.member) {
             return Err(Refusal::Removed { member: hello.member });
         }
-        let met = Happening::Met(hello.member, hello.peer.clone(), hello.boot);
+        let met = Happening::Met(hello.member, hello.peer.clone());
         self.inbox.push_waiting(Lane::Control, met);
         Ok(node_id)
     }

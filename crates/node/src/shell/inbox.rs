@@ -30,7 +30,7 @@ pub(super) enum Happening {
     Unregister(u32),
     Observe(Box<dyn Observer>),
     /// A member has greeted this one, and says where it is reached.
-    Met(MemberId, String, u64),
+    Met(MemberId, String),
     /// The connection from a member has ended.
     Lost(MemberId),
     /// Something that those who observe the node should hear.

@@ -86,9 +86,9 @@ impl Sender {
     }
 
     fn hello(&self) -> Hello {
-        let Identity { cluster_id, incarnation, node_id, boot, ref name } = self.identity;
+        let Identity { cluster_id, incarnation, node_id, ref name, .. } = self.identity;
         let (name, peer) = (name.clone(), self.peer.clone());
-        Hello { cluster_id, incarnation, member: node_id, name, peer, boot, to: self.to }
+        Hello { cluster_id, incarnation, member: node_id, name, peer, to: self.to }
     }
 
     fn connected(&self) {

@@ -26,7 +26,15 @@ async fn a_lock_passes_on_although_the_leader_is_killed() {
     let key = held.expect("any member locks").into_inner().key;
     let mut waiter = LockClient::new(waits.clone());
     let request = LockRequest { name: "f".into(), lease: second };
-    let waiting = tokio::spawn(async move { waiter.lock(request).await });
+    // The answer may get lost with the leader. Then a client asks again, and is the same contender.
+    let waiting = tokio::spawn(async move {
+        loop {
+            match waiter.lock(request.clone()).await {
+                Err(status) if status.code() == tonic::Code::Unavailable => {}
+                held => return held,
+            }
+        }
+    });
     until_waiters(&mut world.locks(other).await, "f", 1).await;
     let killed = world.cluster.take(leader);
     killed.kill();

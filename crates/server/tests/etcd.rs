@@ -10,6 +10,8 @@ mod generate;
 mod locks;
 #[path = "etcd/real.rs"]
 mod real;
+#[path = "etcd/rust_client.rs"]
+mod rust_client;
 #[path = "server/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the native door")]
 mod support;

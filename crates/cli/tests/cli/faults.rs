@@ -1,12 +1,13 @@
 //! What three servers survive.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fencepost_client::Client;
 
 use crate::cluster::Cluster;
-use crate::support::{Done, Plan, until};
+use crate::support::{Done, Plan, Running, until};
 
 async fn client(cluster: &Cluster) -> Client {
     let endpoints = cluster.endpoints();
@@ -124,4 +125,47 @@ fn a_member_that_is_left_alone_says_so() {
     }
     cluster.start(leader);
     assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
+}
+
+/// etcd's own command, with all members as its endpoints. Nothing if it is not installed.
+fn etcdctl(cluster: &Cluster, arguments: &[&str]) -> Option<Command> {
+    let mut command = Command::new("etcdctl");
+    if Command::new("etcdctl").arg("version").output().is_err() {
+        eprintln!("skipped: there is no etcdctl");
+        return None;
+    }
+    let endpoints = cluster.endpoints().replace("http://", "");
+    command.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", endpoints);
+    command.args(arguments).stdin(Stdio::null());
+    Some(command)
+}
+
+#[test]
+fn etcds_lock_passes_on_although_the_leader_is_killed() {
+    let mut cluster = Cluster::form();
+    let pipe = cluster.home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it is there").success());
+    let holds = format!("echo held; cat {}", pipe.display());
+    let Some(first) = etcdctl(&cluster, &["lock", "m", "sh", "--", "-c", &holds]) else { return };
+    let mut first = Running::start(first);
+    first.out.wait_for("held");
+    let Some(second) = etcdctl(&cluster, &["lock", "m", "echo", "next"]) else { return };
+    let mut second = Running::start(second);
+    let waiters = |cluster: &Cluster| {
+        let shown = cluster.json(&["show", "m"]);
+        shown["waiters"].as_array().map_or(0, Vec::len)
+    };
+    until(|| match waiters(&cluster) {
+        1 => Ok(()),
+        other => Err(other),
+    });
+    let leader = cluster.leader();
+    cluster.kill(leader);
+    cluster.leader();
+    assert_eq!(waiters(&cluster), 1, "it keeps its place");
+    assert!(second.out.all().is_empty(), "nobody else has it");
+    fs::write(&pipe, "").expect("it is read");
+    assert_eq!(first.wait().code(), Some(0));
+    assert_eq!(second.wait().code(), Some(0));
+    assert_eq!(second.out.all(), ["next"]);
 }

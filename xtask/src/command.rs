@@ -11,10 +11,18 @@ use anyhow::{Context as _, ensure};
 
 /// Runs `cargo` with `args` in `root`, and fails if it fails.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> anyhow::Result<()> {
+    cargo_with(root, args, &[])
+}
+
+/// The same, with variables in its environment.
+pub(crate) fn cargo_with(root: &Path, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {
     let shown = format!("cargo {}", args.join(" "));
     eprintln!("    $ {shown}");
-    let status =
-        base(root).args(args).status().with_context(|| format!("cannot start `{shown}`"))?;
+    let status = base(root)
+        .args(args)
+        .envs(env.iter().copied())
+        .status()
+        .with_context(|| format!("cannot start `{shown}`"))?;
     ensure!(status.success(), "`{shown}` failed with {status}");
     Ok(())
 }

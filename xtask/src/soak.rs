@@ -1,14 +1,24 @@
-//! `cargo xtask soak`: the long form of everything in the simulator.
+//! `cargo xtask soak`: the long form of everything in the simulator, and of the comparison with a
+//! real etcd.
 //!
 //! Planted bugs first: if the checkers have gone blind, the hours after that prove nothing.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
+use crate::command::cargo_with;
 use crate::sim::simulate;
 use crate::steps::Steps;
+use crate::stores;
 
 /// How many seeds are run twice, each of them.
 const META_SEEDS: &str = "2000";
+
+/// How many random requests a real etcd and we are asked, in how many runs.
+const DIFFERENTIAL_REQUESTS: &str = "200000";
+const DIFFERENTIAL_RUNS: u64 = 5;
+const DIFFERENTIAL: [&str; 7] =
+    ["test", "-p", "fencepost-server", "--locked", "--test", "etcd", "differential"];
 
 /// How long to soak.
 #[derive(clap::Args)]
@@ -25,7 +35,22 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     steps.run("every seed twice", || {
         simulate(root, &["--meta", "--fresh", "--seeds", META_SEEDS])
     })?;
+    steps.run("beside a real etcd", || differential(root))?;
     steps.run("fresh seeds", || simulate(root, &["--fresh", "--minutes", &minutes, "--kinds"]))?;
     eprintln!("xtask soak: {}", steps.summary());
+    Ok(())
+}
+
+fn differential(root: &Path) -> anyhow::Result<()> {
+    stores::install();
+    for _ in 0..DIFFERENTIAL_RUNS {
+        // Seeds that nobody has seen. A failure names its own.
+        let seed = RandomState::new().hash_one(()).to_string();
+        let env = [
+            ("FENCEPOST_DIFFERENTIAL_REQUESTS", DIFFERENTIAL_REQUESTS),
+            ("FENCEPOST_DIFFERENTIAL_SEED", seed.as_str()),
+        ];
+        cargo_with(root, &DIFFERENTIAL, &env)?;
+    }
     Ok(())
 }

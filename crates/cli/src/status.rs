@@ -1,8 +1,9 @@
 //! `fencepost status`: how the cluster is.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use fencepost_client::proto;
+use fencepost_client::{Client, proto};
 use serde::Serialize;
 
 use crate::common::{Common, block_on};
@@ -11,6 +12,10 @@ use crate::ids::MemberId;
 use crate::member_view::{self, HEADINGS, MemberView};
 use crate::output;
 use crate::words::{length, plain};
+
+/// How often a cluster without a leader is asked again, and after how long: two elections.
+const ASK_MAX: u32 = 20;
+const ASK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Show how the cluster is: its revision, its leader, its members
 #[derive(clap::Args)]
@@ -29,7 +34,7 @@ struct Document {
 pub(crate) fn run(_args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
     let status = block_on(async {
         let client = common.connect("status").await?;
-        Ok(client.status().await.told("look at the cluster")?)
+        settled(&client).await
     })?;
     let header = status.header.clone().unwrap_or_default();
     let members = member_view::sorted(status.members.clone());
@@ -47,6 +52,21 @@ pub(crate) fn run(_args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
         tell(&document, &status, &header)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How the cluster is, once it has a leader. One is elected within a second or so, and whoever asks
+/// in that moment, as scripts do after a start, wants its name; after a while there is none to name.
+async fn settled(client: &Client) -> anyhow::Result<proto::StatusResponse> {
+    let mut asked = 0;
+    loop {
+        let status = client.status().await.told("look at the cluster")?;
+        asked += 1;
+        let is_led = status.members.iter().any(|member| member.role == "leader");
+        if is_led || asked == ASK_MAX {
+            return Ok(status);
+        }
+        tokio::time::sleep(ASK_PAUSE).await;
+    }
 }
 
 fn tell(

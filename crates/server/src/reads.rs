@@ -2,7 +2,7 @@
 
 use fencepost_core::query::LockView;
 use fencepost_core::range::{Page, PageQuery};
-use fencepost_core::{LockName, LogTime, Revision, State};
+use fencepost_core::{LockName, LogTime, Reason, Revision, State};
 use fencepost_node::shell::Query;
 use fencepost_proto::v1;
 
@@ -40,13 +40,21 @@ pub(crate) fn waiters_max(asked: u32) -> usize {
     usize::try_from(asked).unwrap_or(usize::MAX).min(limits::WAITERS_MAX)
 }
 
-pub(crate) fn get_lock(request: &v1::GetLockRequest) -> Query {
-    let name = LockName::from(&*request.name);
+/// The lock that a question is about.
+pub(crate) fn lock_asked(request: &v1::GetLockRequest) -> Result<LockName, Failure> {
+    if request.name.is_empty() {
+        return Err(Reason::NameEmpty.into());
+    }
+    Ok(LockName::from(&*request.name))
+}
+
+pub(crate) fn get_lock(request: &v1::GetLockRequest) -> Result<Query, Failure> {
+    let name = lock_asked(request)?;
     let waiters_max = waiters_max(request.waiters_max);
-    query(move |machine| {
+    Ok(query(move |machine| {
         let state = machine.state();
         Read::Lock(state.revision(), state.now(), Box::new(state.lock(&name, waiters_max)))
-    })
+    }))
 }
 
 pub(crate) fn range(request: &v1::RangeRequest) -> Result<Query, Failure> {

@@ -76,7 +76,11 @@ fn told(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        line = format!("{line}: {inner}");
+        let words = inner.to_string();
+        // Wrappers like to repeat what they wrap.
+        if !line.ends_with(&words) {
+            line = format!("{line}: {words}");
+        }
         cause = inner.source();
     }
     line

@@ -29,10 +29,7 @@ pub(super) async fn get(
     house: &House,
     request: &v1::GetLockRequest,
 ) -> Result<v1::GetLockResponse, Failure> {
-    if request.name.is_empty() {
-        return Err(Reason::NameEmpty.into());
-    }
-    let name = LockName::from(&*request.name);
+    let name = reads::lock_asked(request)?;
     let waiters_max = reads::waiters_max(request.waiters_max);
     let ask = house.ask(request.stale, move |state| (state.now(), state.lock(&name, waiters_max)));
     let (header, (now, view)) = ask.await?;

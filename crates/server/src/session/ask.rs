@@ -120,7 +120,7 @@ impl Session {
                 return self.acquire(state, request_id, &acquire, once, batch);
             }
             Request::GetLock(get) => {
-                let query = reads::get_lock(&get);
+                let query = reads::get_lock(&get)?;
                 self.read(state, request_id, Kind::GetLock, get.stale, query, batch);
                 return Ok(());
             }

@@ -265,6 +265,9 @@ async fn other_requests_work_on_the_same_stream() {
     talk.say(7, None, Request::GetLock(get)).await;
     let Some(Response::Lock(found)) = talk.hear().await.response else { panic!() };
     assert_eq!(found.lock.expect("it is there").name, "a");
+    talk.say(70, None, Request::GetLock(v1::GetLockRequest::default())).await;
+    let refusal = talk.hear().await.failure.expect("it is refused");
+    assert_eq!(refusal.code, "name_empty");
     let delete = v1::DeleteRangeRequest { key: "k".into(), ..Default::default() };
     talk.say(8, None, Request::DeleteRange(delete)).await;
     let Some(Response::Deleted(gone)) = talk.hear().await.response else { panic!() };

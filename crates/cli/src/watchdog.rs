@@ -15,9 +15,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, getpid, setsid, test_kill_process_group};
+use rustix::process::{Pid, getpid, setsid};
 use rustix::thread::set_name;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -54,6 +55,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let _ = setsid();
     // Whoever kills all processes of the supervisor's name must not kill this one with them.
     set_name(c"lock-watchdog")?;
+    // Whoever asks everything around the supervisor to end asks this one too. It ends when the
+    // command has.
+    SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT])
+        .thread_block()?;
     let mut watchdog = Watchdog::new(args)?;
     say(READY);
     while !watchdog.step()? {}
@@ -96,9 +101,7 @@ impl Watchdog {
         if has_news && self.listen()? {
             return Ok(true);
         }
-        let is_gone = self.work.as_ref().is_some_and(|work| {
-            test_kill_process_group(work.group()).is_err_and(|errno| errno == Errno::SRCH)
-        });
+        let is_gone = self.work.as_ref().is_some_and(Work::is_group_gone);
         let action = self.vigil.look(Moment::now(), is_gone);
         Ok(action.is_some_and(|action| self.act(action)))
     }
@@ -149,15 +152,17 @@ impl Watchdog {
         match action {
             Action::SayWatching => say(WATCHING),
             Action::Ask => {
-                if let Some(work) = &self.work {
-                    work.ask_all();
+                if let Some(work) = self.work.clone() {
+                    work.ask_group();
+                    // To look for others takes time, and the timer must not wait for it.
+                    let ask = move || work.ask_strangers();
+                    drop(std::thread::Builder::new().spawn(ask));
                 }
             }
             Action::Kill => {
-                if let Some(work) = &self.work {
-                    work.kill_all();
-                }
-                return true;
+                return self.work.as_ref().is_none_or(|work| {
+                    work.kill_all() && work.left_in_group().is_ok_and(|left| left.is_empty())
+                });
             }
             Action::Leave => return true,
         }

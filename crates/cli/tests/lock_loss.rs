@@ -19,6 +19,11 @@ const STUBBORN: &str = "trap '' TERM; exec 9> held; flock 9; sh -c 'sleep 600 & 
 /// The same, and one that has left the group.
 const SCATTERED: &str = "trap '' TERM; exec 9> held; flock 9; setsid sleep 600 & \
                          sh -c 'sleep 600 & sleep 600' & echo up; wait";
+/// A program whose first thread has ended while another one goes on.
+const HEADLESS: &str = "import ctypes, threading, time\n\
+                        threading.Thread(target=time.sleep, args=(600,)).start()\n\
+                        print('up', flush=True)\n\
+                        ctypes.CDLL(None).pthread_exit(None)";
 /// What the next holder does first.
 const LOOKS: &str = "flock -n held echo alone || echo together";
 
@@ -150,6 +155,43 @@ fn what_is_taken_away_at_once_is_ended_at_once() {
         all.wait_until_closed();
         assert_eq!(running.code(), 122);
     }
+}
+
+/// Such a program looks like one that has ended.
+#[test]
+fn a_program_whose_first_thread_has_ended_is_no_dead_one() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let server = Server::start();
+    std::fs::write(server.file("headless.py"), HEADLESS).expect("the folder is there");
+    // Left behind by a command that ends, and as the command itself when the lock is lost.
+    let left = "exec 9> held; flock 9; python3 headless.py & read line";
+    let mut first = start(&server, "30s", left);
+    let after = next(&server);
+    first.write("\n");
+    assert_eq!(after.line(), "alone");
+    assert_eq!(first.code(), 0);
+    let mut first = start(&server, "30s", "exec 9> held; flock 9; exec python3 headless.py");
+    let after = next(&server);
+    let client = server.client();
+    client.force_release("job", token(&server), "maintenance", false).expect("it is held");
+    assert_eq!(after.line(), "alone");
+    assert_eq!(first.code(), 122);
+}
+
+#[test]
+fn a_watchdog_does_not_end_because_it_is_asked_to() {
+    let server = Server::start();
+    let first = start(&server, "2s", STUBBORN);
+    let after = next(&server);
+    let watchdog = watchdog_of(first.pid());
+    first.signal(Signal::STOP);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        kill_process(watchdog, signal).expect("it runs");
+    }
+    assert_eq!(after.line(), "alone");
 }
 
 #[test]

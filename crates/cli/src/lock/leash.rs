@@ -10,7 +10,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use rustix::io::ioctl_fionbio;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use tokio::net::unix::pipe;
 
 use super::words::{READY, WATCHING, Word, take_line};
@@ -25,6 +25,9 @@ const READ_LEN: usize = 256;
 /// A running watchdog.
 pub(crate) struct Leash {
     pid: Pid,
+    /// The process itself: its number may belong to another one once it has ended. Old kernels have
+    /// none.
+    handle: Option<OwnedFd>,
     words: ChildStdin,
     answers: pipe::Receiver,
     buffer: Vec<u8>,
@@ -47,8 +50,10 @@ impl Leash {
         let words = child.stdin.take().ok_or_else(missing)?;
         ioctl_fionbio(&words, true)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
+        let pid = Pid::from_child(&child);
         Ok(Leash {
-            pid: Pid::from_child(&child),
+            pid,
+            handle: pidfd_open(pid, PidfdFlags::empty()).ok(),
             words,
             answers: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
             buffer: Vec::new(),
@@ -88,7 +93,9 @@ impl Leash {
     /// Makes room for another one.
     pub(crate) fn drop_it(self) {
         // It has died by itself, or hangs.
-        let _ = kill_process(self.pid, Signal::KILL);
+        if let Some(handle) = self.handle {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
     }
 
     /// The next thing that it says; nothing once it is gone. May be dropped at any point.

@@ -27,7 +27,6 @@ pub(crate) enum Step {
     Ask,
     Kill,
     Wait,
-    Done,
 }
 
 /// Processes that are being stopped.
@@ -61,17 +60,19 @@ impl Stopping {
         matches!(self.why, Why::Lost(_))
     }
 
-    /// What to do now, if processes are left or not.
-    pub(crate) fn step(&mut self, now: Moment, are_left: bool) -> Step {
-        if !are_left {
-            return Step::Done;
-        }
+    /// What to do now. It does not depend on who is left: to find that out takes time, and on a
+    /// machine full of processes the moment to kill them would pass meanwhile.
+    pub(crate) fn step(&mut self, now: Moment) -> Step {
         if now >= self.kill_at {
-            let killed_at = *self.killed_at.get_or_insert(now);
-            let is_hopeless = now >= killed_at.after(UNKILLABLE_AFTER);
-            return if is_hopeless { Step::Done } else { Step::Kill };
+            self.killed_at.get_or_insert(now);
+            return Step::Kill;
         }
         if std::mem::replace(&mut self.is_asked, true) { Step::Wait } else { Step::Ask }
+    }
+
+    /// Whether those who are still left will not end.
+    pub(crate) fn is_hopeless(&self, now: Moment) -> bool {
+        self.killed_at.is_some_and(|at| now >= at.after(UNKILLABLE_AFTER))
     }
 }
 
@@ -88,34 +89,35 @@ mod tests {
     #[test]
     fn processes_are_asked_once_and_then_killed() {
         let mut stopping = Stopping::of_loss(Loss::Unconfirmed, at(100), GRACE, at(5_000));
-        assert_eq!(stopping.step(at(100), true), Step::Ask);
-        assert_eq!(stopping.step(at(599), true), Step::Wait);
-        assert_eq!(stopping.step(at(600), true), Step::Kill);
-        assert_eq!(stopping.step(at(620), true), Step::Kill);
-        assert_eq!(stopping.step(at(640), false), Step::Done);
+        assert_eq!(stopping.step(at(100)), Step::Ask);
+        assert_eq!(stopping.step(at(599)), Step::Wait);
+        assert_eq!(stopping.step(at(600)), Step::Kill);
+        assert_eq!(stopping.step(at(620)), Step::Kill);
     }
 
     #[test]
     fn the_grace_ends_at_the_last_moment() {
         let asked = Loss::Asked { reason: "maintenance".to_owned() };
         let mut stopping = Stopping::of_loss(asked, at(100), GRACE, at(300));
-        assert_eq!(stopping.step(at(100), true), Step::Ask);
-        assert_eq!(stopping.step(at(300), true), Step::Kill);
+        assert_eq!(stopping.step(at(100)), Step::Ask);
+        assert_eq!(stopping.step(at(300)), Step::Kill);
     }
 
     #[test]
     fn what_is_gone_already_leaves_no_grace() {
         for loss in [Loss::LeaseGone, Loss::Taken { cause: "forced".to_owned() }] {
             let mut stopping = Stopping::of_loss(loss, at(100), GRACE, at(5_000));
-            assert_eq!(stopping.step(at(100), true), Step::Kill);
+            assert_eq!(stopping.step(at(100)), Step::Kill);
         }
     }
 
     #[test]
     fn a_process_that_cannot_be_killed_is_given_up() {
         let mut stopping = Stopping::of_rest(at(100), GRACE, at(300));
-        assert_eq!(stopping.step(at(300), true), Step::Kill);
-        assert_eq!(stopping.step(at(5_299), true), Step::Kill);
-        assert_eq!(stopping.step(at(5_300), true), Step::Done);
+        assert!(!stopping.is_hopeless(at(9_000)), "it was not killed yet");
+        assert_eq!(stopping.step(at(300)), Step::Kill);
+        assert_eq!(stopping.step(at(5_299)), Step::Kill);
+        assert!(!stopping.is_hopeless(at(5_299)));
+        assert!(stopping.is_hopeless(at(5_300)));
     }
 }

@@ -19,7 +19,7 @@ use rustix::process::{
 
 use super::forward::Signals;
 use super::leash::{Leash, THIS_PROGRAM};
-use super::processes::{descendants, is_orphaned};
+use super::processes::{Census, is_orphaned};
 use super::say;
 use super::stopping::{Step, Stopping, Why};
 use super::terminal::Terminal;
@@ -70,7 +70,7 @@ impl<'a> Supervisor<'a> {
     /// Starts the watchdog and the command. The command waits until [`run`](Supervisor::run).
     pub(crate) fn start(guard: &'a Guard, order: &Order<'_>) -> io::Result<Supervisor<'a>> {
         let own = getpid();
-        let spare: Vec<Pid> = descendants(own, &[]).iter().map(|one| one.pid).collect();
+        let spare: Vec<Pid> = Census::take()?.below(own, &[]).iter().map(|one| one.pid).collect();
         // Whatever loses its parent below becomes a child of this process, and stays within reach.
         set_child_subreaper(Some(own))?;
         let leash = Leash::start(order.timeline.grace(), &spare)?;
@@ -156,7 +156,7 @@ impl<'a> Supervisor<'a> {
                 self.lose();
             }
             self.renew_leash();
-            if let Some(ended) = self.go_on(Moment::now()) {
+            if let Some(ended) = self.go_on() {
                 return ended;
             }
             let pause = if self.stopping.is_some() { LOOK_EVERY } else { self.timeline.tick() };
@@ -235,55 +235,52 @@ impl<'a> Supervisor<'a> {
     }
 
     /// The next step of stopping; the outcome, if there is nothing left.
-    fn go_on(&mut self, now: Moment) -> Option<Ended> {
+    fn go_on(&mut self) -> Option<Ended> {
         if self.stopping.is_none() {
-            self.status?;
-            if self.work.left_in_group().is_empty() {
-                return self.status.map(Ended::Itself);
+            let status = self.status?;
+            if self.work.left_in_group().is_ok_and(|left| left.is_empty()) {
+                return Some(Ended::Itself(status));
             }
             say(
                 "the command has ended and left processes behind; they are stopped before the lock \
                  is given back",
             );
             let latest = self.timeline.kill_at_latest(Moment::deadline(self.guard));
-            self.stopping = Some(Stopping::of_rest(now, self.timeline.grace(), latest));
+            self.stopping = Some(Stopping::of_rest(Moment::now(), self.timeline.grace(), latest));
         }
         let stopping = self.stopping.as_mut()?;
-        let left = match stopping.why() {
-            Why::Lost(_) => self.work.left(),
-            Why::Rest => self.work.left_in_group(),
-        };
-        match stopping.step(now, !left.is_empty()) {
-            Step::Wait => None,
+        // Signals first, then a look at who is left.
+        let is_loss = stopping.is_loss();
+        match stopping.step(Moment::now()) {
+            Step::Wait => {}
             Step::Ask => {
-                match stopping.why() {
-                    Why::Lost(_) => {
-                        self.work.ask_all();
-                        // Last: whoever reads this may be slow.
-                        say("the lock was lost; the command is asked to end");
-                    }
-                    Why::Rest => self.work.ask_group(),
+                self.work.ask_group();
+                if is_loss {
+                    self.work.ask_strangers();
+                    // Last: whoever reads this may be slow.
+                    say("the lock was lost; the command is asked to end");
                 }
-                None
             }
-            Step::Kill => {
-                match stopping.why() {
-                    Why::Lost(_) => self.work.kill_all(),
-                    Why::Rest => self.work.signal(Signal::KILL),
-                }
-                None
-            }
-            Step::Done => {
+            Step::Kill if is_loss => drop(self.work.kill_all()),
+            Step::Kill => self.work.signal(Signal::KILL),
+        }
+        let left = if is_loss { self.work.left() } else { self.work.left_in_group() };
+        let is_hopeless = self.stopping.as_ref()?.is_hopeless(Moment::now());
+        match left {
+            Ok(left) if left.is_empty() => {
                 self.reap();
-                Some(self.outcome(left))
+                Some(self.outcome())
             }
+            Ok(left) if is_hopeless => Some(Ended::Unkillable(left)),
+            // Who cannot be seen may be there.
+            Err(_) if is_hopeless => Some(Ended::Unkillable(vec![self.work.group()])),
+            Ok(_) | Err(_) => None,
         }
     }
 
-    fn outcome(&self, left: Vec<Pid>) -> Ended {
+    fn outcome(&self) -> Ended {
         let why = self.stopping.as_ref().map(Stopping::why);
         match (why, self.status) {
-            _ if !left.is_empty() => Ended::Unkillable(left),
             (Some(Why::Lost(loss)), _) => Ended::Lost(loss.clone()),
             (_, Some(status)) => Ended::Itself(status),
             // Nothing runs, so the command has ended; how, nobody knows.

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: as long as the supervisor says nothing new, the group is asked to end at the stop and
 //! killed at the kill that it named last. If the supervisor is gone, the group is asked at once, and
-//! killed after the grace or at that moment, whichever comes first.
+//! killed after the grace or at that moment, whichever comes first. It is killed again and again for
+//! a while: those outside the group may make others that are not seen at first.
 
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use super::words::Word;
 
 /// How often to look whether a group that was asked to end has done so.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long to go on killing those who are not seen to be gone.
+const KILL_FOR: Duration = Duration::from_secs(2);
 
 /// Something to be done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +36,28 @@ pub(crate) struct Vigil {
     until: Option<(Moment, Moment)>,
     /// Since the group was asked to end: when it will be killed.
     kill_at: Option<Moment>,
+    /// Since it was killed: there is no way back.
+    killed_at: Option<Moment>,
     is_alone: bool,
 }
 
 impl Vigil {
     pub(crate) fn new(grace: Duration) -> Vigil {
-        Vigil { grace, has_group: false, until: None, kill_at: None, is_alone: false }
+        Vigil {
+            grace,
+            has_group: false,
+            until: None,
+            kill_at: None,
+            killed_at: None,
+            is_alone: false,
+        }
     }
 
     /// When to look next. Nothing before the supervisor has named a moment.
     pub(crate) fn next_look(&self, now: Moment) -> Option<Moment> {
         match (self.kill_at, self.until) {
-            (Some(kill), _) => Some(kill.min(now.after(LOOK_EVERY))),
+            (Some(kill), _) if now < kill => Some(kill.min(now.after(LOOK_EVERY))),
+            (Some(_), _) => Some(now.after(LOOK_EVERY)),
             (None, Some((stop, _))) if self.has_group => Some(stop),
             (None, _) => None,
         }
@@ -58,7 +71,7 @@ impl Vigil {
             Word::Until { stop, kill } => {
                 self.until = Some((stop, kill));
                 // It is there after all, and has renewed: it decides again.
-                if stop > now {
+                if stop > now && self.killed_at.is_none() {
                     self.kill_at = None;
                 }
             }
@@ -82,8 +95,8 @@ impl Vigil {
     /// Time went by. `is_gone` says whether nobody is left in the group.
     pub(crate) fn look(&mut self, now: Moment, is_gone: bool) -> Option<Action> {
         match self.kill_at {
-            Some(_) if is_gone && self.is_alone => Some(Action::Leave),
-            Some(kill) if now >= kill => Some(Action::Kill),
+            Some(_) if is_gone && self.is_alone && self.killed_at.is_none() => Some(Action::Leave),
+            Some(kill) if now >= kill => Some(self.kill(now)),
             Some(_) => None,
             None => {
                 let (stop, kill) = self.until.filter(|_| self.has_group)?;
@@ -91,9 +104,14 @@ impl Vigil {
                     return None;
                 }
                 self.kill_at = Some(kill);
-                Some(if now < kill { Action::Ask } else { Action::Kill })
+                Some(if now < kill { Action::Ask } else { self.kill(now) })
             }
         }
+    }
+
+    fn kill(&mut self, now: Moment) -> Action {
+        let killed_at = *self.killed_at.get_or_insert(now);
+        if now < killed_at.after(KILL_FOR) { Action::Kill } else { Action::Leave }
     }
 
     fn is_watching(&self) -> bool {
@@ -133,6 +151,11 @@ mod tests {
         assert_eq!(vigil.next_look(at(2_000)), Some(at(2_020)));
         assert_eq!(vigil.look(at(2_499), false), None);
         assert_eq!(vigil.look(at(2_500), false), Some(Action::Kill));
+        // Once killed, it is not spared, and not given up at the first look.
+        assert_eq!(vigil.hear(until(9_000, 9_500), at(2_510)), None);
+        assert_eq!(vigil.next_look(at(2_510)), Some(at(2_530)));
+        assert_eq!(vigil.look(at(2_530), false), Some(Action::Kill));
+        assert_eq!(vigil.look(at(4_500), false), Some(Action::Leave));
     }
 
     #[test]

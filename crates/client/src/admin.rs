@@ -37,7 +37,7 @@ impl Client {
     /// If the service cannot be reached, or refuses.
     pub async fn get_lock(&self, name: impl Into<String>) -> Result<pb::Lock, Error> {
         let name = name.into();
-        let request = pb::GetLockRequest { name, waiters_max: WAITERS_MAX, stale: false };
+        let request = pb::GetLockRequest { name, waiters_max: WAITERS_MAX, ..Default::default() };
         let answer = call(self.shell(), Request::GetLock(request), true).await?;
         match answer.response {
             Some(Response::Lock(pb::GetLockResponse { lock: Some(lock), .. })) => Ok(lock),

@@ -98,6 +98,8 @@ pub struct PageQuery {
     pub after: Option<Key>,
     /// At most so many.
     pub limit: usize,
+    /// At most so many bytes of keys and values, but always the first.
+    pub bytes_max: usize,
     /// Answer without values.
     pub keys_only: bool,
 }

@@ -10,7 +10,7 @@ use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
 use fencepost_node::shell::{Freshness, Handle};
 use fencepost_proto::v1;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::calls::Calls;
 use crate::error::{Failure, Wrong};
@@ -37,6 +37,8 @@ pub(crate) struct House {
     pub(crate) boot: Boot,
     /// The places that calls wait on.
     pub(crate) shares: Shares,
+    /// The turns of those who want a backup.
+    pub(crate) backups: Arc<Semaphore>,
     /// Whether the server is about to end.
     closing: watch::Sender<bool>,
     next_watch: AtomicU64,
@@ -82,6 +84,7 @@ impl House {
             node,
             boot,
             shares: Shares::new(node, boot),
+            backups: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
             closing: watch::Sender::new(false),
             next_watch: AtomicU64::new(1),
         }

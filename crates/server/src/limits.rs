@@ -8,6 +8,9 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 3 << 19;
 /// Requests that one session may have open. Waiting for a lock is one, and a whole process may
 /// wait on one session.
 pub(crate) const REQUESTS_MAX: usize = 16_384;
+/// Requests beyond them for what keeps locks and gives them up, so that a session full of waits
+/// loses nothing and can end them.
+pub(crate) const REQUESTS_RESERVED: usize = 1_024;
 /// Frames that are taken from a stream before their commands are proposed.
 pub(crate) const FRAMES_PER_TURN_MAX: usize = 1_024;
 /// Bytes that may wait for one stream to be read. Beyond them its reader is too slow.
@@ -33,8 +36,12 @@ pub(crate) const RANGE_KEYS_MAX: usize = 10_000;
 pub(crate) const RANGE_BYTES_MAX: usize = 2 << 20;
 /// Locks or leases in one page of a list.
 pub(crate) const PAGE_MAX: usize = 1_000;
+/// Holders that one answer lists.
+pub(crate) const HOLDERS_MAX: usize = 1_000;
 /// Waiters that one answer lists.
 pub(crate) const WAITERS_MAX: usize = 1_000;
+/// Backups that are sent at once.
+pub(crate) const BACKUPS_MAX: usize = 4;
 /// Bytes in one chunk of a backup.
 pub(crate) const BACKUP_CHUNK_BYTES: usize = 256 << 10;
 

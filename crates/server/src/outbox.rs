@@ -15,6 +15,7 @@ use fencepost_core::{Event, LogTime, Outcome, Revision};
 use fencepost_node::io::RequestId;
 use fencepost_node::shell::{Delivery, Found, Mailbox};
 use fencepost_proto::v1;
+use prost::Message as _;
 use tonic::Status;
 
 use crate::error::{Failure, Wrong};
@@ -73,6 +74,7 @@ impl Item {
                 Item::Delivery(_, Delivery::Found(Ok(found))) => found_bytes(found),
                 Item::Delivery(..) => 0,
                 Item::Events(events) => events.events.iter().map(|event| event_bytes(event)).sum(),
+                Item::Response(response) => response.encoded_len(),
                 _ => 0,
             }
     }
@@ -132,7 +134,8 @@ impl Outbox {
             }
             state.bytes += item.bytes();
             state.items.push_back(item);
-            if state.bytes > limits::OUTBOX_BYTES_MAX {
+            // However large, one alone is not the reader's fault.
+            if state.bytes > limits::OUTBOX_BYTES_MAX && state.items.len() > 1 {
                 state.items.clear();
                 state.bytes = 0;
                 state.finish = Some(Some(Failure::from(Wrong::SlowReader).into()));
@@ -234,6 +237,20 @@ mod tests {
         outbox.finish(None);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
         assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn one_large_answer_does_not_end_the_stream() {
+        let outbox = Outbox::default();
+        let large =
+            v1::Failure { message: "x".repeat(limits::OUTBOX_BYTES_MAX), ..v1::Failure::default() };
+        let response =
+            v1::SessionResponse { failure: Some(large), ..v1::SessionResponse::default() };
+        outbox.push(Item::Response(Box::new(response)));
+        assert!(!outbox.is_finished());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(Some(Ok(Item::Response(_))))));
+        assert_eq!(outbox.state().bytes, 0);
     }
 
     #[test]

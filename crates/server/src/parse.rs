@@ -269,7 +269,8 @@ pub(crate) fn range(request: &v1::RangeRequest) -> Parsed<PageQuery> {
         limit => limit.min(limits::RANGE_KEYS_MAX),
     };
     let after = (!request.after.is_empty()).then(|| Key::from(&*request.after));
-    Ok(PageQuery { range, after, limit, keys_only: request.keys_only })
+    let (bytes_max, keys_only) = (limits::RANGE_BYTES_MAX, request.keys_only);
+    Ok(PageQuery { range, after, limit, bytes_max, keys_only })
 }
 
 pub(crate) fn watch(request: &v1::WatchRequest) -> Parsed<Watch> {

@@ -1,8 +1,9 @@
 //! Questions that both unary calls and sessions ask.
 
-use fencepost_core::query::LockView;
+use fencepost_core::event::KeyValue;
+use fencepost_core::query::{LockView, Sight};
 use fencepost_core::range::{Page, PageQuery};
-use fencepost_core::{LockName, LogTime, Reason, Revision, State};
+use fencepost_core::{LeaseId, LockName, LogTime, Reason, Revision, State};
 use fencepost_node::shell::Query;
 use fencepost_proto::v1;
 
@@ -40,20 +41,31 @@ pub(crate) fn waiters_max(asked: u32) -> usize {
     usize::try_from(asked).unwrap_or(usize::MAX).min(limits::WAITERS_MAX)
 }
 
-/// The lock that a question is about.
-pub(crate) fn lock_asked(request: &v1::GetLockRequest) -> Result<LockName, Failure> {
+/// What somebody wants to see of a lock: all of it, as far as a message can carry it, or what
+/// concerns one lease.
+pub(crate) fn look(
+    request: &v1::GetLockRequest,
+) -> Result<impl FnOnce(&State) -> LockView + Send + use<>, Failure> {
     if request.name.is_empty() {
         return Err(Reason::NameEmpty.into());
     }
-    Ok(LockName::from(&*request.name))
+    let (name, lease) = (LockName::from(&*request.name), LeaseId(request.lease_id));
+    let sight = Sight {
+        holders_max: limits::HOLDERS_MAX,
+        waiters_max: waiters_max(request.waiters_max),
+        metadata_bytes_max: limits::RANGE_BYTES_MAX,
+    };
+    Ok(move |state: &State| match lease.is_none() {
+        true => state.look(&name, &sight),
+        false => state.look_of(&name, lease),
+    })
 }
 
 pub(crate) fn get_lock(request: &v1::GetLockRequest) -> Result<Query, Failure> {
-    let name = lock_asked(request)?;
-    let waiters_max = waiters_max(request.waiters_max);
+    let look = look(request)?;
     Ok(query(move |machine| {
         let state = machine.state();
-        Read::Lock(state.revision(), state.now(), Box::new(state.lock(&name, waiters_max)))
+        Read::Lock(state.revision(), state.now(), Box::new(look(state)))
     }))
 }
 
@@ -76,16 +88,20 @@ pub(crate) fn page(state: &State, query: &PageQuery, counts: bool) -> (Page, u64
     (page, count)
 }
 
-/// What a message can carry of an answer.
 pub(crate) fn show_range((page, count): &(Page, u64)) -> v1::RangeResponse {
+    let kvs = page.kvs.iter().map(show::key_val).collect();
+    v1::RangeResponse { header: None, kvs, more: page.more, count: *count }
+}
+
+/// What a message can carry of the keys that were deleted, and whether that is all.
+pub(crate) fn show_deleted(deleted: u64, prev: &[KeyValue]) -> v1::DeleteRangeResponse {
     let mut bytes = 0;
-    let mut fits = |kv: &fencepost_core::event::KeyValue| {
-        let first = bytes == 0;
+    let fits = |kv: &&KeyValue| {
+        let is_first = bytes == 0;
         bytes += kv.key.len() + kv.value.len() + 32;
-        first || bytes <= limits::RANGE_BYTES_MAX
+        is_first || bytes <= limits::RANGE_BYTES_MAX
     };
-    let kvs: Vec<v1::KeyVal> =
-        page.kvs.iter().take_while(|kv| fits(kv)).map(show::key_val).collect();
-    let more = page.more || kvs.len() < page.kvs.len();
-    v1::RangeResponse { header: None, kvs, more, count: *count }
+    let prev_kvs: Vec<v1::KeyVal> = prev.iter().take_while(fits).map(show::key_val).collect();
+    let prev_kvs_cut = prev_kvs.len() < prev.len();
+    v1::DeleteRangeResponse { header: None, deleted, prev_kvs, prev_kvs_cut }
 }

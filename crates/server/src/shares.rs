@@ -1,8 +1,8 @@
 //! Calls of this member that wait on one place, and who of them takes it back.
 //!
 //! Calls of one lease for one lock that wait at the same time stand at one place in the queue, under
-//! one call's number. Guarantees: the place is taken back by the last of them to leave, and only if
-//! none of them was told that it holds. Refuses: to know of calls on other members; there the state
+//! one call's number. Guarantees: the place is taken back by the last of them to leave if any of
+//! them may have left one behind, and only if none of them was told that it holds. Refuses: to know of calls on other members; there the state
 //! decides by the number.
 
 use std::collections::HashMap;
@@ -28,6 +28,19 @@ struct Group {
     calls: usize,
     /// One of them was told that it holds.
     is_told: bool,
+    /// One of them may have left a place behind.
+    has_place: bool,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Its client was told that it holds.
+    Told,
+    /// Its client was told nothing of the kind, and there may be a place, or a hold.
+    Place,
+    /// As far as this call knows there is nothing. Others of the group may know more.
+    Nothing,
 }
 
 /// One call's part in a place. It must be left.
@@ -68,7 +81,8 @@ impl Shares {
         let group = match joined {
             Some(group) => Arc::clone(group),
             None => {
-                let group = Group { call: self.draw(), calls: 0, is_told: false };
+                let call = self.draw();
+                let group = Group { call, calls: 0, is_told: false, has_place: false };
                 let group = Arc::new(Mutex::new(group));
                 if waits {
                     groups.insert(key.clone(), Arc::clone(&group));
@@ -83,18 +97,18 @@ impl Shares {
         Share { key: key.clone(), group, call }
     }
 
-    /// The call is over, and its client was told that it holds, or was not. Whether the place is to
-    /// be taken back.
-    pub(crate) fn leave(&self, share: &Share, was_told: bool) -> bool {
+    /// The call is over. Whether the place is to be taken back.
+    pub(crate) fn leave(&self, share: &Share, parting: Parting) -> bool {
         let mut groups = self.groups();
         let mut group = locked(&share.group);
-        group.is_told |= was_told;
+        group.is_told |= parting == Parting::Told;
+        group.has_place |= parting == Parting::Place;
         group.calls = group.calls.saturating_sub(1);
         let is_last = group.calls == 0;
         if is_last && groups.get(&share.key).is_some_and(|one| Arc::ptr_eq(one, &share.group)) {
             groups.remove(&share.key);
         }
-        is_last && !group.is_told
+        is_last && group.has_place && !group.is_told
     }
 }
 
@@ -126,13 +140,24 @@ mod tests {
         let (one, two) = (shares.join(&key, true), shares.join(&key, true));
         assert_eq!(one.call, two.call);
         assert_eq!((one.call.node, one.call.boot), (NodeId(7), first_boot(Boot(3))));
-        assert!(!shares.leave(&one, false));
-        assert!(shares.leave(&two, false));
+        assert!(!shares.leave(&one, Parting::Place));
+        assert!(shares.leave(&two, Parting::Place));
         let three = shares.join(&key, true);
         assert_ne!(three.call, one.call, "what was taken back belongs to nobody any more");
         assert!(shares.groups().contains_key(&key));
-        assert!(shares.leave(&three, false));
+        assert!(shares.leave(&three, Parting::Place));
         assert!(shares.groups().is_empty());
+    }
+
+    /// The one that leaves last may have been refused, and know of no place.
+    #[test]
+    fn the_last_to_leave_takes_back_the_place_of_another() {
+        let (shares, key) = shares();
+        let (queued, refused) = (shares.join(&key, true), shares.join(&key, true));
+        assert!(!shares.leave(&queued, Parting::Place));
+        assert!(shares.leave(&refused, Parting::Nothing));
+        let alone = shares.join(&key, true);
+        assert!(!shares.leave(&alone, Parting::Nothing));
     }
 
     #[test]
@@ -150,12 +175,12 @@ mod tests {
     fn what_somebody_was_told_of_is_not_taken_back() {
         let (shares, key) = shares();
         let (one, two) = (shares.join(&key, true), shares.join(&key, true));
-        assert!(!shares.leave(&one, true));
+        assert!(!shares.leave(&one, Parting::Told));
         // A later call has a place of its own, while the earlier one is still on its way out.
         let later = shares.join(&key, true);
         assert_ne!(later.call, two.call);
-        assert!(!shares.leave(&two, false));
-        assert!(shares.leave(&later, false));
+        assert!(!shares.leave(&two, Parting::Place));
+        assert!(shares.leave(&later, Parting::Place));
         assert!(shares.groups().is_empty());
     }
 
@@ -164,7 +189,7 @@ mod tests {
         let (shares, key) = shares();
         let (waits, tries) = (shares.join(&key, true), shares.join(&key, false));
         assert_ne!(waits.call, tries.call);
-        assert!(shares.leave(&tries, false));
+        assert!(shares.leave(&tries, Parting::Place));
         let next = shares.join(&key, true);
         assert_eq!(waits.call, next.call);
     }

@@ -123,6 +123,7 @@ pub(crate) fn lock(view: &LockView, now: LogTime) -> v1::Lock {
         waiters_total: view.waiting,
         foreign: view.foreign.iter().map(|key| text(key)).collect(),
         fence_floor: signed(view.fence_floor.0),
+        holders_total: view.holding,
     }
 }
 
@@ -136,6 +137,7 @@ fn holder(holder: &Holder, now: LogTime) -> v1::Holder {
         metadata: bytes::Bytes::copy_from_slice(&holder.metadata),
         key: text(&holder.key),
         until_ms: holder.forced_at.map(|until| millis(until.since(now))).unwrap_or_default(),
+        metadata_cut: holder.is_metadata_cut,
     }
 }
 

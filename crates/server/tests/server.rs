@@ -5,6 +5,8 @@
 mod calls;
 #[path = "server/cluster.rs"]
 mod cluster;
+#[path = "server/crowded.rs"]
+mod crowded;
 #[path = "server/elections.rs"]
 mod elections;
 #[path = "server/followers.rs"]

@@ -17,8 +17,11 @@ impl Session {
         hold.doubt = Some((changes, hold.names.len()));
         let (no, names) = (hold.lease, hold.names.clone());
         let keep_for = Some(self.lifetime(no));
+        let lease_id = self.leases.get(no).map_or(0, |lease| lease.id);
         for (at, name) in names.into_iter().enumerate() {
-            let body = Request::GetLock(pb::GetLockRequest { name, waiters_max: 0, stale: false });
+            // Of a lock that very many share, only this one's part.
+            let get = pb::GetLockRequest { name, waiters_max: 0, stale: false, lease_id };
+            let body = Request::GetLock(get);
             self.request(Task::Verify(id, at), Numbering::None, body, keep_for);
         }
     }

@@ -26,12 +26,17 @@ impl State {
         let Some(bounds) = query.range.bounds_after(query.after.as_deref()) else {
             return Page::default();
         };
-        let mut records = self.keys.range::<[u8], _>(bounds);
-        let mut kvs = Vec::new();
-        for (key, record) in records.by_ref().take(query.limit) {
-            kvs.push(shown(key, record, query.keys_only));
+        let (mut kvs, mut bytes) = (Vec::new(), 0);
+        for (key, record) in self.keys.range::<[u8], _>(bounds) {
+            let kv = shown(key, record, query.keys_only);
+            bytes += kv.key.len() + kv.value.len() + KEY_VALUE_BYTES;
+            let fits = kvs.is_empty() || bytes <= query.bytes_max;
+            if kvs.len() == query.limit || !fits {
+                return Page { kvs, more: true };
+            }
+            kvs.push(kv);
         }
-        Page { kvs, more: records.next().is_some() }
+        Page { kvs, more: false }
     }
 
     /// How many keys a range holds. Looks at each of them.
@@ -40,6 +45,9 @@ impl State {
         bounds.map_or(0, |bounds| self.keys.range::<[u8], _>(bounds).count() as u64)
     }
 }
+
+/// What a key takes beside its bytes, roughly.
+const KEY_VALUE_BYTES: usize = 32;
 
 fn shown(key: &Key, record: &Record, keys_only: bool) -> KeyValue {
     let mut kv = record.key_value(key);

@@ -6,7 +6,7 @@ use crate::command::Mode;
 use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Token, Value};
 use crate::lock::Queue;
 use crate::range::KeyRange;
-use crate::record::{Contender, Record, queue_form};
+use crate::record::{Contender, Record, contender_key, queue_form};
 use crate::state::State;
 
 /// A lock as users see it.
@@ -16,11 +16,13 @@ pub struct LockView {
     pub name: LockName,
     /// Those who hold it, in order of their tokens.
     pub holders: Vec<Holder>,
+    /// How many hold it in all; `holders` may have been cut short.
+    pub holding: u64,
     /// Those who wait, in order.
     pub waiters: Vec<Waiter>,
     /// How many stand behind the holders in all; `waiters` may have been cut short.
     pub waiting: u64,
-    /// Keys in the queue that are no contenders, and block.
+    /// Keys in the queue that are no contenders, and block. May have been cut short.
     pub foreign: Vec<Key>,
     /// Until when the lock stands free after its last holder was lost.
     pub delayed_until: Option<LogTime>,
@@ -29,6 +31,28 @@ pub struct LockView {
     /// And these single ones.
     pub fenced: Vec<Token>,
 }
+
+/// How much of a lock is looked at. The answer to a [`State::look`] costs as much as this allows,
+/// however many hold the lock or want it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight {
+    /// At most so many holders.
+    pub holders_max: usize,
+    /// At most so many waiters.
+    pub waiters_max: usize,
+    /// At most so many bytes of their metadata in all. Whose does not fit is shown without it.
+    pub metadata_bytes_max: usize,
+}
+
+impl Sight {
+    /// All that there is, but for the waiters.
+    pub const fn waiters(waiters_max: usize) -> Sight {
+        Sight { holders_max: usize::MAX, waiters_max, metadata_bytes_max: usize::MAX }
+    }
+}
+
+/// Keys of a queue that one look goes through to find waiters between foreign ones.
+const WALK_MAX: usize = 10_000;
 
 /// A holder: the record of a held lock.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +73,8 @@ pub struct Holder {
     pub version: u64,
     /// The user's own bytes.
     pub metadata: Value,
+    /// There are such bytes, and they are not shown.
+    pub is_metadata_cut: bool,
     /// How it shares the lock.
     pub mode: Mode,
     /// How long it has held.
@@ -90,6 +116,11 @@ impl State {
     /// Everything about one lock, with at most `waiters_max` of its waiters. A lock that nobody
     /// holds or wants is free, whatever its name.
     pub fn lock(&self, name: &LockName, waiters_max: usize) -> LockView {
+        self.look(name, &Sight::waiters(waiters_max))
+    }
+
+    /// What of a lock one wants to see.
+    pub fn look(&self, name: &LockName, sight: &Sight) -> LockView {
         let mut view = LockView { name: name.clone(), ..LockView::default() };
         view.delayed_until =
             self.delays.get(name).map(|delay| delay.until).filter(|&until| until > self.now);
@@ -98,15 +129,36 @@ impl State {
             view.fenced.clone_from(&floor.tokens);
         }
         if let Some(queue) = self.locks.get(name) {
-            self.fill_queue(&mut view, queue, waiters_max);
+            self.fill_queue(&mut view, queue, sight);
+        }
+        view
+    }
+
+    /// What of a lock concerns one lease: whether it holds, or where it waits.
+    pub fn look_of(&self, name: &LockName, lease: LeaseId) -> LockView {
+        let none = Sight { holders_max: 0, waiters_max: 0, metadata_bytes_max: 0 };
+        let mut view = self.look(name, &none);
+        let key = contender_key(name, lease);
+        match self.contender_record(&key) {
+            Some((record, contender)) if contender.holds() => {
+                view.holders.push(self.holder(&key, record, contender));
+            }
+            _ => view.waiters.extend(self.waiter_at(name, &key)),
         }
         view
     }
 
     /// The locks whose names begin with `prefix` and that somebody holds or wants, in order of
-    /// names, from `after` on, at most `limit`.
-    pub fn locks(&self, prefix: &[u8], after: Option<&LockName>, limit: usize) -> Vec<LockView> {
-        const WAITERS_LISTED_MAX: usize = 16;
+    /// names, from `after` on, at most `limit`. Of each, what one wants to see; the bytes of metadata
+    /// are those of all together.
+    pub fn locks(
+        &self,
+        prefix: &[u8],
+        after: Option<&LockName>,
+        limit: usize,
+        sight: &Sight,
+    ) -> Vec<LockView> {
+        let mut sight = *sight;
         let range = KeyRange::prefix(prefix);
         let Some(bounds) = range.bounds_after(after.map(|after| &**after)) else {
             return Vec::new();
@@ -114,21 +166,47 @@ impl State {
         self.locks
             .range::<[u8], _>(bounds)
             .take(limit)
-            .map(|(name, _)| self.lock(name, WAITERS_LISTED_MAX))
+            .map(|(name, _)| {
+                let view = self.look(name, &sight);
+                let shown: usize = view.holders.iter().map(|one| one.metadata.len()).sum();
+                sight.metadata_bytes_max = sight.metadata_bytes_max.saturating_sub(shown);
+                view
+            })
             .collect()
     }
 
-    /// Walks the queue only as far as waiters are wanted: it may be very long.
-    fn fill_queue(&self, view: &mut LockView, queue: &Queue, waiters_max: usize) {
+    /// Walks the queue only as far as somebody is to be shown: it may be very long.
+    fn fill_queue(&self, view: &mut LockView, queue: &Queue, sight: &Sight) {
+        let (held, foreign) = self.counted(queue);
+        view.holding = held as u64;
+        view.waiting = (queue.len() - held - foreign) as u64;
+        let mut metadata_left = sight.metadata_bytes_max;
         let mut predecessor = Key::default();
-        for key in queue.keys() {
+        // Holders stand first. Those who are not shown are passed over without a look at them.
+        let shown = held.min(sight.holders_max);
+        if shown < held {
+            predecessor = queue.keys().nth(held - 1).cloned().unwrap_or_default();
+        }
+        let rest = queue.keys().skip(held).take(WALK_MAX);
+        for key in queue.keys().take(shown).chain(rest) {
             let record = &self.keys[key];
             match record.contender() {
                 None => view.foreign.push(key.clone()),
                 Some(contender) if contender.holds() => {
-                    view.holders.push(self.holder(key, record, contender));
+                    let mut holder = self.holder(key, record, contender);
+                    match metadata_left.checked_sub(holder.metadata.len()) {
+                        Some(left) => metadata_left = left,
+                        None => {
+                            holder.metadata = Value::default();
+                            holder.is_metadata_cut = true;
+                        }
+                    }
+                    view.holders.push(holder);
+                    if shown < held {
+                        continue;
+                    }
                 }
-                Some(_) if view.waiters.len() == waiters_max => break,
+                Some(_) if view.waiters.len() == sight.waiters_max => break,
                 Some(contender) => {
                     let mut waiter = self.waiter(key, record, contender);
                     waiter.predecessor = predecessor;
@@ -138,8 +216,6 @@ impl State {
             }
             predecessor = key.clone();
         }
-        let (held, foreign) = self.counted(queue);
-        view.waiting = (queue.len() - held - foreign) as u64;
     }
 
     fn holder(&self, key: &Key, record: &Record, contender: &Contender) -> Holder {
@@ -153,6 +229,7 @@ impl State {
             mod_revision: record.modified.max(contender.granted),
             version: record.version,
             metadata: contender.metadata.clone(),
+            is_metadata_cut: false,
             mode: contender.mode,
             held_for: self.now.since(contender.since),
             remaining: lease.map(|lease| lease.remaining(self.now)).unwrap_or_default(),

@@ -10,7 +10,7 @@ mod sizes;
 pub use client::ClientInfo;
 pub use explain::{Explanation, Link, Subject, Waiting};
 pub use lease::LeaseInfo;
-pub use lock::{Holder, LockView, Waiter};
+pub use lock::{Holder, LockView, Sight, Waiter};
 pub use place::Standing;
 pub use sizes::{Crowd, Sizes};
 

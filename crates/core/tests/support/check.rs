@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_core::command::{Command, Mode};
 use fencepost_core::event::{Cause, EventKind, KeyValue};
-use fencepost_core::query::{LeaseInfo, LockView, Subject, Waiter};
+use fencepost_core::query::{LeaseInfo, LockView, Sight, Subject, Waiter};
 use fencepost_core::range::KeyRange;
 use fencepost_core::{
     Action, Effects, Entry, Event, Key, LeaseId, LockName, LogTime, Outcome, Revision, State, Token,
@@ -36,7 +36,8 @@ pub(crate) struct Seen<'a> {
 
 /// All locks that somebody holds or wants, with all their waiters.
 fn all_locks(state: &State) -> Vec<LockView> {
-    let names = state.locks(b"", None, usize::MAX).into_iter().map(|lock| lock.name);
+    let names =
+        state.locks(b"", None, usize::MAX, &Sight::waiters(16)).into_iter().map(|lock| lock.name);
     names.map(|name| state.lock(&name, usize::MAX)).collect()
 }
 

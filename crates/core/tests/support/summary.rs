@@ -1,6 +1,7 @@
 //! What the model predicts, read off the real state: answers, locks, keys and leases as text.
 
 use fencepost_core::outcome::RenewResult;
+use fencepost_core::query::Sight;
 use fencepost_core::range::{KeyRange, RangeQuery};
 use fencepost_core::{Key, LeaseId, Outcome, State};
 
@@ -45,7 +46,7 @@ pub(crate) fn all_keys() -> RangeQuery {
 
 /// One line for each key, with its place in a queue, and for each lease.
 pub(crate) fn view(state: &State) -> Vec<String> {
-    let locks = state.locks(b"", None, usize::MAX);
+    let locks = state.locks(b"", None, usize::MAX, &Sight::waiters(16));
     let role = |key: &Key| {
         for lock in &locks {
             if let Some(one) = lock.holders.iter().find(|one| one.key == *key) {

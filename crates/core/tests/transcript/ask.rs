@@ -1,6 +1,6 @@
 //! The inputs that are questions: they change nothing and make no entry.
 
-use fencepost_core::query::{Explanation, Subject};
+use fencepost_core::query::{Explanation, Sight, Subject};
 use fencepost_core::range::PageQuery;
 use fencepost_core::{ClientId, LeaseId, LockName, Revision, State, history};
 
@@ -76,6 +76,7 @@ fn page_of_keys(words: &mut Words, state: &State, page: &mut Page) -> Parsed<()>
         range: key_range(&words.next("the keys")?),
         after: words.option("after").map(|key| key.as_str().into()),
         limit: limit(words)?,
+        bytes_max: usize::MAX,
         keys_only: words.flag("keys-only"),
     };
     let found = state.page(&query);
@@ -88,7 +89,7 @@ fn locks(words: &mut Words, state: &State, page: &mut Page) -> Parsed<()> {
     let prefix = words.text("prefix");
     let after = words.option("after").map(|name| LockName::from(name.as_str()));
     let limit = limit(words)?;
-    let found = state.locks(prefix.as_bytes(), after.as_ref(), limit);
+    let found = state.locks(prefix.as_bytes(), after.as_ref(), limit, &Sight::waiters(16));
     list(found, page, |view, page| print::lock(&view, page));
     Ok(())
 }

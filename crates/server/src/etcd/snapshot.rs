@@ -67,7 +67,8 @@ fn database(state: &State) -> Vec<u8> {
 /// etcd keeps a key under the revision of its last write: `revision_place`, each of eight bytes.
 fn keys(state: &State) -> Vec<Pair> {
     let range = KeyRange::From(Key::default());
-    let everything = PageQuery { range, after: None, limit: usize::MAX, keys_only: false };
+    let (limit, bytes_max) = (usize::MAX, usize::MAX);
+    let everything = PageQuery { range, after: None, limit, bytes_max, keys_only: false };
     let mut kvs = state.page(&everything).kvs;
     kvs.sort_by(|a, b| (a.mod_revision, &a.key).cmp(&(b.mod_revision, &b.key)));
     let (mut last, mut place) = (0, 0_u64);

@@ -16,7 +16,14 @@ use crate::limits;
 /// Chunks that are read ahead of the client.
 const CHUNKS_AHEAD: usize = 4;
 
-pub(super) fn serve(house: &Arc<House>, header: v1::Header) -> Answers<v1::SnapshotChunk> {
+pub(super) fn serve(
+    house: &Arc<House>,
+    header: v1::Header,
+) -> Result<Answers<v1::SnapshotChunk>, Failure> {
+    // Each is a copy on the disk and a thread that waits for a client.
+    let Ok(turn) = Arc::clone(&house.backups).try_acquire_owned() else {
+        return Err(Wrong::TooMuchOpen("backups", limits::BACKUPS_MAX).into());
+    };
     let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
     let house = Arc::clone(house);
     // The node and its disk are waited for, so this is done beside the tasks.
@@ -26,8 +33,9 @@ pub(super) fn serve(house: &Arc<House>, header: v1::Header) -> Answers<v1::Snaps
             // The client may have gone.
             drop(sender.blocking_send(Err(failure.into())));
         }
+        drop(turn);
     });
-    Box::pin(ReceiverStream::new(chunks))
+    Ok(Box::pin(ReceiverStream::new(chunks)))
 }
 
 fn send(

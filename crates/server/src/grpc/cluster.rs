@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fencepost_node::io::Change;
 use fencepost_proto::v1;
 use fencepost_proto::v1::cluster_service_server::ClusterService;
-use tonic::{Request, Response};
+use tonic::Request;
 
 use super::{Answer, Answers, answered, backup, members, status};
 use crate::house::House;
@@ -70,7 +70,7 @@ impl ClusterService for ClusterDoor {
         // A member that follows may not have applied yet what was answered elsewhere.
         let is_stale = request.get_ref().stale;
         let header = self.0.ask(is_stale, |_| ()).await.map(|(header, ())| header);
-        let header = answered(&self.0, "snapshot", header)?.into_inner();
-        Ok(Response::new(backup::serve(&self.0, header)))
+        let chunks = header.and_then(|header| backup::serve(&self.0, header));
+        answered(&self.0, "snapshot", chunks)
     }
 }

@@ -32,6 +32,5 @@ pub(super) async fn delete_range(
 ) -> Result<v1::DeleteRangeResponse, Failure> {
     let (header, outcome) = house.act(parse::delete_range(request)?).await?;
     let Outcome::Deleted(deleted, prev) = outcome else { return Err(unexpected()) };
-    let prev_kvs = prev.iter().map(show::key_val).collect();
-    Ok(v1::DeleteRangeResponse { header: Some(header), deleted, prev_kvs })
+    Ok(v1::DeleteRangeResponse { header: Some(header), ..reads::show_deleted(deleted, &prev) })
 }

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use crate::error::{Failure, Wrong};
 use crate::house::{House, Postbox, unexpected};
 use crate::pending::{Ticket, Verdict};
-use crate::shares::Share;
+use crate::shares::{Parting, Share};
 use crate::{parse, show};
 
 /// What a call is told.
@@ -121,7 +121,8 @@ impl Call {
         self.house.pending().forget(&self.ticket);
         if left != Left::Hold {
             // First the place, then the answer: whoever hears that it has nothing has nothing.
-            if self.house.shares.leave(&self.share, false) && left == Left::Place {
+            let parting = if left == Left::Place { Parting::Place } else { Parting::Nothing };
+            if self.house.shares.leave(&self.share, parting) {
                 self.withdraw().await;
             }
             // The caller may have gone.
@@ -130,7 +131,8 @@ impl Call {
         }
         let (taken, was_taken) = oneshot::channel();
         let is_told = tell.send((told, taken)).is_ok() && was_taken.await.is_ok();
-        if self.house.shares.leave(&self.share, is_told) {
+        let parting = if is_told { Parting::Told } else { Parting::Place };
+        if self.house.shares.leave(&self.share, parting) {
             // It is held, and nobody knows.
             self.withdraw().await;
         }

@@ -1,14 +1,17 @@
 //! Unlock, GetLock, ListLocks, Explain, ForceRelease.
 
-use fencepost_core::query::Subject;
+use fencepost_core::query::{Sight, Subject};
 use fencepost_core::{LeaseId, LockName, Millis, Outcome, Reason};
 use fencepost_proto::v1;
 
 use super::leases::page;
 use crate::error::{Failure, Wrong};
 use crate::house::{House, unexpected};
-use crate::{parse, reads, show};
+use crate::{limits, parse, reads, show};
 
+/// What a list shows of each lock.
+const LISTED: Sight =
+    Sight { holders_max: 16, waiters_max: 16, metadata_bytes_max: limits::RANGE_BYTES_MAX };
 /// Waiters that an explanation looks at.
 const EXPLAINED_MAX: usize = 32;
 
@@ -29,9 +32,8 @@ pub(super) async fn get(
     house: &House,
     request: &v1::GetLockRequest,
 ) -> Result<v1::GetLockResponse, Failure> {
-    let name = reads::lock_asked(request)?;
-    let waiters_max = reads::waiters_max(request.waiters_max);
-    let ask = house.ask(request.stale, move |state| (state.now(), state.lock(&name, waiters_max)));
+    let look = reads::look(request)?;
+    let ask = house.ask(request.stale, move |state| (state.now(), look(state)));
     let (header, (now, view)) = ask.await?;
     Ok(v1::GetLockResponse { header: Some(header), lock: Some(show::lock(&view, now)) })
 }
@@ -43,7 +45,7 @@ pub(super) async fn list(
     let (prefix, limit) = (request.prefix.clone().into_bytes(), page(request.limit));
     let after = (!request.after.is_empty()).then(|| LockName::from(&*request.after));
     let ask = house.ask(request.stale, move |state| {
-        (state.now(), state.locks(&prefix, after.as_ref(), limit + 1))
+        (state.now(), state.locks(&prefix, after.as_ref(), limit + 1, &LISTED))
     });
     let (header, (now, mut found)) = ask.await?;
     let more = found.len() > limit;
@@ -88,8 +90,9 @@ pub(super) async fn force_release(
         Outcome::Released => (true, Millis::ZERO),
         Outcome::NotFound => (false, Millis::ZERO),
         Outcome::ReleasePending(until) => {
-            let (_, now) = house.ask(true, |state| state.now()).await?;
-            (false, until.since(now))
+            // It is done, whether this is known or not.
+            let now = house.ask(true, |state| state.now()).await;
+            (false, now.map(|(_, now)| until.since(now)).unwrap_or_default())
         }
         _ => return Err(unexpected()),
     };

@@ -165,8 +165,7 @@ impl Session {
                 Response::Put(v1::PutResponse { header: None, prev_kv })
             }
             (Kind::DeleteRange, Outcome::Deleted(deleted, prev)) => {
-                let prev_kvs = prev.iter().map(show::key_val).collect();
-                Response::Deleted(v1::DeleteRangeResponse { header: None, deleted, prev_kvs })
+                Response::Deleted(reads::show_deleted(deleted, &prev))
             }
             _ => return Err(unexpected()),
         };

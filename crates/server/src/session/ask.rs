@@ -28,6 +28,19 @@ pub(super) enum Next {
     End,
 }
 
+/// How many requests may be open for one more. Those that keep a lock or give it up find room when
+/// all the others wait: a session that could not renew would lose everything that it holds.
+fn open_max(request: &Request) -> usize {
+    match request {
+        Request::Renew(_)
+        | Request::Cancel(_)
+        | Request::Release(_)
+        | Request::LeaseRevoke(_)
+        | Request::GetLock(_) => limits::REQUESTS_MAX + limits::REQUESTS_RESERVED,
+        _ => limits::REQUESTS_MAX,
+    }
+}
+
 impl Session {
     /// Takes one frame. What it wants of the node is added to the batch.
     pub(super) fn take(&self, frame: v1::SessionRequest, batch: &mut Batch) -> Next {
@@ -56,11 +69,11 @@ impl Session {
                 return Next::GoOn;
             }
             (Some(Request::Watch(watch)), Some(_)) => {
-                let result = self.admit(&state, request_id);
+                let result = self.admit(&state, request_id, limits::REQUESTS_MAX);
                 result.and_then(|()| self.watch(&mut state, request_id, &watch, batch))
             }
             (Some(request), Some(client)) => {
-                let result = self.admit(&state, request_id);
+                let result = self.admit(&state, request_id, open_max(&request));
                 result.and_then(|()| {
                     self.ask(&mut state, request_id, request, &client, frame.once.as_ref(), batch)
                 })
@@ -74,16 +87,16 @@ impl Session {
         Next::GoOn
     }
 
-    /// Whether a request may be opened under this name.
-    fn admit(&self, state: &State, request_id: u64) -> Result<(), Failure> {
+    /// Whether a request may be opened under this name, beside so many others.
+    fn admit(&self, state: &State, request_id: u64, open_max: usize) -> Result<(), Failure> {
         if request_id == 0 {
             return Err(Wrong::Invalid("request_id", "must not be 0").into());
         }
         if state.in_use.contains(&request_id) {
             return Err(Wrong::RequestIdInUse(request_id).into());
         }
-        if state.open.len() >= limits::REQUESTS_MAX {
-            return Err(Wrong::TooMuchOpen("requests", limits::REQUESTS_MAX).into());
+        if state.open.len() >= open_max {
+            return Err(Wrong::TooMuchOpen("requests", open_max).into());
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ struct Frames {
     frames: Vec<v1::SessionRequest>,
     /// Nothing more will come.
     is_end: bool,
+    /// Something came that cannot be understood, and nothing behind it can.
+    broken: Option<Status>,
 }
 
 /// Serves a stream until its client sends nothing more, the server ends, or the answers have
@@ -49,6 +51,11 @@ where
             }
         }
         session.send(batch);
+        if let Some(status) = taken.broken {
+            // Whoever sent it must not go on believing that it is heard.
+            session.outbox.finish(Some(status));
+            return;
+        }
         if is_end {
             session.hang_up();
             return;
@@ -61,13 +68,16 @@ async fn take<S>(frames: &mut S) -> Frames
 where
     S: Stream<Item = Result<v1::SessionRequest, Status>> + Unpin,
 {
-    let mut taken = Frames { frames: Vec::new(), is_end: false };
+    let mut taken = Frames { frames: Vec::new(), is_end: false, broken: None };
     poll_fn(|cx| {
         while taken.frames.len() < limits::FRAMES_PER_TURN_MAX && !taken.is_end {
             match Pin::new(&mut *frames).poll_next(cx) {
                 Poll::Ready(Some(Ok(frame))) => taken.frames.push(frame),
-                // A stream that breaks has no more to say, and nobody to hear an answer.
-                Poll::Ready(Some(Err(_)) | None) => taken.is_end = true,
+                Poll::Ready(None) => taken.is_end = true,
+                Poll::Ready(Some(Err(status))) => {
+                    taken.is_end = true;
+                    taken.broken = Some(status);
+                }
                 Poll::Pending if taken.frames.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             }

@@ -137,7 +137,7 @@ pub(crate) async fn unlock(locks: &mut Locks, name: &str, lease_id: i64, token: 
 }
 
 pub(crate) async fn get_lock(locks: &mut Locks, name: &str) -> v1::Lock {
-    let get = v1::GetLockRequest { name: name.into(), waiters_max: 1_000, stale: false };
+    let get = v1::GetLockRequest { name: name.into(), waiters_max: 1_000, ..Default::default() };
     let told = locks.get_lock(get).await.expect("it is answered").into_inner();
     told.lock.expect("every lock can be looked at")
 }

@@ -26,6 +26,9 @@ pub struct NodeConfig {
     /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
     /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
+    /// So many bytes of renewals are company enough: a thousand leases, more than a hundred thousand
+    /// sessions renew in that time.
+    pub renewal_company_bytes: usize,
     /// A snapshot is made after so many entries.
     pub snapshot_entries: u64,
     /// A snapshot is made after so many bytes of entries.
@@ -53,6 +56,7 @@ impl NodeConfig {
             batch_bytes_max: 2 << 20,
             in_flight_max: 8,
             renewal_wait: 25_000,
+            renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,
             snapshot_bytes: 64 << 20,
         }

@@ -263,6 +263,20 @@ fn renewals_wait_for_company() {
     assert_eq!(cluster.entries_persisted - before, 1, "one entry for all of them");
 }
 
+/// Those who renew very many do not wait for more.
+#[test]
+fn a_crowd_of_renewals_is_company_enough() {
+    let mut cluster = Cluster::new(1, 7);
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 60_000));
+    cluster.run(30 * MS);
+    let begun = cluster.now;
+    let requests: Vec<u64> = (0..2_000).map(|_| cluster.propose(leader, renew(1))).collect();
+    let all = |cluster: &Cluster| requests.iter().all(|one| cluster.answers.contains_key(one));
+    assert!(cluster.run_until(all), "renewals without an answer");
+    assert!(cluster.now - begun < 25 * MS, "they have waited for company");
+}
+
 #[test]
 fn a_frozen_leader_does_not_end_leases_early() {
     let mut cluster = Cluster::new(1, 7);

@@ -42,6 +42,8 @@ pub(super) struct Queued {
 pub(super) struct Waiting {
     ordinary: VecDeque<Queued>,
     renewals: VecDeque<Queued>,
+    /// The bytes of the renewals.
+    renewal_bytes: usize,
 }
 
 /// An entry that is in the log and not applied yet.
@@ -86,7 +88,11 @@ impl Node {
             self.answer(asker, Err(ProposeError::Overloaded), outputs);
             return;
         }
+        let len = command.len();
         queue.push_back(Queued { asker, command, since: self.now });
+        if class == Class::Renewal {
+            self.waiting.renewal_bytes += len;
+        }
     }
 
     /// Closes as many batches as may be on their way at once.
@@ -134,7 +140,9 @@ impl Node {
         let soon = LogTime(self.clock.stamp().0.saturating_add(wait / 1_000 + SLACK));
         let late = || self.machine.next_deadline().is_some_and(|deadline| deadline <= soon);
         let renewal = self.waiting.renewals.front();
-        !self.waiting.ordinary.is_empty() || renewal.is_some_and(|first| waited(first) || late())
+        let in_company = self.waiting.renewal_bytes >= self.config.renewal_company_bytes;
+        !self.waiting.ordinary.is_empty()
+            || renewal.is_some_and(|first| in_company || waited(first) || late())
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and
@@ -153,8 +161,12 @@ impl Node {
                 if full && !batch.is_empty() {
                     return batch;
                 }
-                bytes += queued.command.len();
+                let len = queued.command.len();
+                bytes += len;
                 batch.extend(queue.pop_front());
+                if *class == Class::Renewal {
+                    self.waiting.renewal_bytes -= len;
+                }
             }
         }
         batch

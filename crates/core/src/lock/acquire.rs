@@ -34,7 +34,9 @@ impl Step<'_> {
         if self.take_free(&key, lease, acquire.name.len()) {
             let value = acquire.terms.value.clone();
             let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
-            return Ok(self.hold_free(key, value, lease, contender));
+            let outcome = self.hold_free(key.clone(), value, lease, contender);
+            self.unbind_granted(&key);
+            return Ok(outcome);
         }
         self.acquire_contended(acquire, key, seq)
     }
@@ -74,8 +76,9 @@ impl Step<'_> {
         }
         let value = acquire.terms.value.clone();
         let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
-        self.create(key, value, lease, Some(contender));
+        self.create(key.clone(), value, lease, Some(contender));
         self.settle();
+        self.unbind_granted(&key);
         let answer = self.present_answer(&acquire.name, lease);
         Ok(answer.expect("the contender was just created"))
     }
@@ -253,6 +256,10 @@ impl Step<'_> {
     ) {
         let key = contender_key(name, lease);
         let Some((_, contender)) = self.state.contender_record(&key) else { return };
+        // Calls of one member that ask for one place at the same time settle it among themselves.
+        if call.is_some() && contender.call() == call {
+            return;
+        }
         let is_told = contender.holds() && contender.bound_to().is_none();
         let of_session = contender.call().is_none() && !self.is_sole(lease);
         let call = call.filter(|_| !is_told && !of_session);

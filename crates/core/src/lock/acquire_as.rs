@@ -31,8 +31,9 @@ impl Step<'_> {
         let value = acquire.terms.value.clone();
         let contender = self.contender(Mode::Exclusive, acquire.wait, acquire.terms, seq, false);
         let key = contender_key(&acquire.name, lease);
-        self.create(key, value, lease, Some(contender));
+        self.create(key.clone(), value, lease, Some(contender));
         self.settle();
+        self.unbind_granted(&key);
         let answer = self.present_answer(&acquire.name, lease);
         Ok(answer.expect("the contender was just created"))
     }

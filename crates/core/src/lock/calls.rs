@@ -3,7 +3,9 @@
 //! A unary call has no client that would come back for its lock. Its contender remembers the
 //! member, and the boot of that member, that serves the call. When that boot is gone, another
 //! member may take the call up for a while; then the contender ends, also if it was granted,
-//! because nobody was told. It also remembers the call itself: a call that gives up ends only what
+//! because nobody was told. What is granted at once is not bound: the answer to the acquire tells of
+//! it, without a second entry of the log, and if that gets lost with its member, the lease decides.
+//! It also remembers the call itself: a call that gives up ends only what
 //! no other call has taken up since.
 
 use crate::command::{CallsAnswered, NodeLost};
@@ -27,6 +29,21 @@ impl Step<'_> {
         {
             *at = until;
             self.state.timers.arm(until, Timer::Orphans(node, *lost));
+        }
+    }
+
+    /// What the answer to an acquire tells of as held lives on its lease. Its call may still take it
+    /// back.
+    pub(crate) fn unbind_granted(&mut self, key: &Key) {
+        let Some((_, contender)) = self.state.contender_record(key) else { return };
+        if !contender.holds() || contender.bound_to().is_none() {
+            return;
+        }
+        let before = contender.clone();
+        self.unbind(key, &before);
+        let contender = self.state.keys.get_mut(key).and_then(|record| record.contender_mut());
+        if let Some(extra) = contender.and_then(|contender| contender.extra.as_mut()) {
+            extra.bound = false;
         }
     }
 

@@ -150,9 +150,9 @@ impl Call {
         };
         let header = self.house.head.at(reply.revision);
         match reply.outcome {
-            Outcome::Acquired(grant) | Outcome::Renewed(grant) => {
-                self.granted(header, &grant).await
-            }
+            // The state lets what is held at once live on its lease, so it may be told.
+            Outcome::Acquired(grant) => self.hold(header, &grant),
+            Outcome::Renewed(grant) => self.granted(header, &grant).await,
             Outcome::Queued(_) => self.wait(&reply, timeout, gone).await,
             Outcome::Denied(denial) => {
                 let holder = match denial {
@@ -227,6 +227,10 @@ impl Call {
                 Err(failure) => return End { told: Err(failure), left: Left::Place },
             }
         }
+        self.hold(header, grant)
+    }
+
+    fn hold(&self, header: v1::Header, grant: &Grant) -> End {
         let told = v1::LockResponse {
             header: Some(header),
             key: show::text(&grant.key),

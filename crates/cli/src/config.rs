@@ -23,7 +23,8 @@ pub(crate) struct Args {
 enum Action {
     /// Show every setting, its value, and where that came from
     ///
-    /// Takes the flags of `serve`, to show what they would do.
+    /// Takes the flags of `serve`, to show what they would do. Keys of `store` in the file are
+    /// explained by `fencepost store --help`: each is its variable without the prefix.
     Show {
         #[command(flatten)]
         settings: Box<settings::Args>,

@@ -32,6 +32,14 @@ pub(crate) struct Content {
     pub(crate) insecure: Option<bool>,
     pub(crate) log_level: Option<String>,
     pub(crate) log_format: Option<String>,
+    pub(crate) store_listen: Option<String>,
+    pub(crate) store_file: Option<PathBuf>,
+    pub(crate) store_require_signed: Option<bool>,
+    pub(crate) store_jwks: Option<String>,
+    pub(crate) store_cluster: Option<String>,
+    pub(crate) store_audience: Option<String>,
+    pub(crate) store_strict: Option<bool>,
+    pub(crate) store_insecure: Option<bool>,
 }
 
 /// A configuration file that was read; without a path, there is none.
@@ -71,7 +79,7 @@ impl ConfigFile {
             Failure::usage(
                 format!("cannot use the configuration file {}", path.display()),
                 format!("line {line}: {}", why.message()),
-                "correct the line; `fencepost config show --help` lists every key",
+                "correct the line; `serve --help` and `store --help` list every key",
             )
         })?;
         Ok(ConfigFile { path: Some(path.to_owned()), content })
@@ -99,12 +107,17 @@ mod tests {
         let text = "endpoints = [\"http://a:1\"]\ndata_dir = \"d\"\nlisten = \"127.0.0.1:1\"\n\
                     peer_listen = \"127.0.0.1:2\"\nid = 3\nadvertise = \"a:1\"\npeer_advertise = \"a:2\"\n\
                     name = \"n\"\nbootstrap = true\ninitial_cluster = \"n=a:2\"\njoin = \"b:2\"\n\
-                    insecure = true\nlog_level = \"warn\"\nlog_format = \"json\"\n";
+                    insecure = true\nlog_level = \"warn\"\nlog_format = \"json\"\n\
+                    store_listen = \"127.0.0.1:3\"\nstore_file = \"f\"\nstore_require_signed = true\n\
+                    store_jwks = \"j\"\nstore_cluster = \"c\"\nstore_audience = \"a\"\n\
+                    store_strict = true\nstore_insecure = false\n";
         let content = parsed(text).expect("every key is known").content;
         assert_eq!(content.endpoints.as_deref(), Some(&["http://a:1".to_owned()][..]));
         assert_eq!((content.bootstrap, content.insecure), (Some(true), Some(true)));
         assert_eq!(content.id, Some(3));
         assert_eq!(content.log_format.as_deref(), Some("json"));
+        assert_eq!((content.store_strict, content.store_insecure), (Some(true), Some(false)));
+        assert_eq!(content.store_jwks.as_deref(), Some("j"));
     }
 
     #[test]

@@ -9,10 +9,12 @@ mod completions;
 mod config;
 mod config_file;
 mod connect;
+mod demo;
 mod dev;
 mod elect;
 mod exec;
 mod failure;
+mod http;
 mod ids;
 mod key_view;
 mod kv;
@@ -34,6 +36,7 @@ mod show;
 mod signals;
 mod snapshot;
 mod status;
+mod store;
 mod unlock;
 mod watch;
 mod watchdog;
@@ -62,6 +65,8 @@ struct Cli {
 enum Verb {
     Serve(Box<serve::Args>),
     Dev(dev::Args),
+    Demo(demo::Args),
+    Store(store::Args),
     Lock(lock::Args),
     Elect(elect::Args),
     Ls(ls::Args),
@@ -82,6 +87,10 @@ enum Verb {
     Exec(exec::Args),
     #[command(name = "__watchdog", hide = true)]
     Watchdog(watchdog::Args),
+    #[command(name = "__kid", hide = true)]
+    Kid(demo::kid::Args),
+    #[command(name = "__worker", hide = true)]
+    Worker(demo::worker::Args),
 }
 
 fn main() -> ExitCode {
@@ -102,6 +111,8 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
     match verb {
         Verb::Serve(args) => serve::run(*args, sources, common),
         Verb::Dev(args) => dev::run(&args),
+        Verb::Demo(args) => demo::run(&args, common),
+        Verb::Store(args) => store::run(args, sources, common),
         Verb::Lock(args) => lock::run(args, common),
         Verb::Elect(args) => elect::run(args, common),
         Verb::Ls(args) => ls::run(&args, common),
@@ -120,6 +131,8 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Exec(args) => exec::run(args),
         Verb::Watchdog(args) => watchdog::run(&args),
+        Verb::Kid(args) => demo::kid::run(args),
+        Verb::Worker(args) => demo::worker::run(args, common),
     }
 }
 

@@ -146,7 +146,7 @@ async fn end(node: RunningNode, server: Server, ended: Option<Ended>) -> anyhow:
 }
 
 /// Does nothing where there is no systemd.
-fn tell_service_manager(state: NotifyState<'_>) {
+pub(crate) fn tell_service_manager(state: NotifyState<'_>) {
     if let Err(why) = sd_notify::notify(&[state]) {
         tracing::warn!(%why, "cannot tell the service manager");
     }

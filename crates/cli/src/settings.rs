@@ -216,18 +216,29 @@ impl Settings {
 }
 
 /// The places that a value may come from.
-struct Layers<'a> {
-    sources: &'a Sources,
-    file: &'a ConfigFile,
+pub(crate) struct Layers<'a> {
+    pub(crate) sources: &'a Sources,
+    pub(crate) file: &'a ConfigFile,
 }
 
 impl Layers<'_> {
-    fn pick<T>(&self, id: &str, given: Option<T>, filed: Option<T>, default: T) -> Setting<T> {
+    pub(crate) fn pick<T>(
+        &self,
+        id: &str,
+        given: Option<T>,
+        filed: Option<T>,
+        default: T,
+    ) -> Setting<T> {
         let found = self.maybe(id, given, filed);
         Setting { value: found.value.unwrap_or(default), origin: found.origin }
     }
 
-    fn maybe<T>(&self, id: &str, given: Option<T>, filed: Option<T>) -> Setting<Option<T>> {
+    pub(crate) fn maybe<T>(
+        &self,
+        id: &str,
+        given: Option<T>,
+        filed: Option<T>,
+    ) -> Setting<Option<T>> {
         if let (Some(origin), Some(value)) = (self.sources.origin(id), given) {
             return Setting { value: Some(value), origin };
         }
@@ -239,11 +250,11 @@ impl Layers<'_> {
         }
     }
 
-    fn flag(&self, id: &str, given: bool, filed: Option<bool>) -> Setting<bool> {
+    pub(crate) fn flag(&self, id: &str, given: bool, filed: Option<bool>) -> Setting<bool> {
         self.pick(id, self.sources.origin(id).map(|_| given), filed, false)
     }
 
-    fn address(
+    pub(crate) fn address(
         &self,
         id: &str,
         given: Option<SocketAddr>,
@@ -264,7 +275,7 @@ impl Layers<'_> {
     }
 
     /// What stands in the file, understood.
-    fn parsed<T, E: Display>(
+    pub(crate) fn parsed<T, E: Display>(
         &self,
         id: &str,
         filed: Option<String>,

@@ -9,6 +9,8 @@ mod backups;
 mod cluster;
 #[path = "cli/configuration.rs"]
 mod configuration;
+#[path = "cli/demo.rs"]
+mod demo;
 #[path = "cli/dev.rs"]
 mod dev;
 #[path = "cli/faults.rs"]
@@ -29,5 +31,7 @@ mod members;
 mod rolling;
 #[path = "cli/serve.rs"]
 mod serve;
+#[path = "cli/store.rs"]
+mod store;
 #[path = "cli/watch.rs"]
 mod watch;

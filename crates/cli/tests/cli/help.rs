@@ -19,6 +19,8 @@ fn every_verb_explains_itself() {
     let verbs = [
         "serve",
         "dev",
+        "demo",
+        "store",
         "ls",
         "show",
         "watch",

@@ -1,0 +1,59 @@
+//! What a store says when it is ready: where it is, and lines that work when they are pasted.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::settings::Settings;
+
+/// Writes it, for people.
+pub(super) fn show(out: &mut impl Write, settings: &Settings, at: SocketAddr) -> io::Result<()> {
+    let url = format!("http://{}/", reachable(at));
+    writeln!(out, "fencepost {} store is ready", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "  writes    POST {url} or {url}write")?;
+    writeln!(out, "  reads     GET {url}, {url}?key=K")?;
+    writeln!(out, "  tokens    {}", tokens(settings))?;
+    writeln!(out, "  file      {}", settings.file.display())?;
+    writeln!(out, "\nTry, in another terminal:\n")?;
+    match settings.require_signed {
+        true => show_signed(out, &url)?,
+        false => show_bare(out, &url)?,
+    }
+    writeln!(out, "  curl -s {url}")
+}
+
+fn tokens(settings: &Settings) -> String {
+    let repeats = if settings.strict { "; each writes once" } else { "" };
+    let kind = match (&settings.trust, settings.require_signed) {
+        (None, _) => "bare numbers, believed as they are".to_owned(),
+        (Some(trust), false) => format!("bare numbers, or signed by cluster {}", trust.cluster),
+        (Some(trust), true) => format!("signed by cluster {}, and no others", trust.cluster),
+    };
+    kind + repeats
+}
+
+/// The second one is refused: that is what the store is for.
+fn show_bare(out: &mut impl Write, url: &str) -> io::Result<()> {
+    for (client, token, data) in [("a", 5, "five"), ("b", 4, "four")] {
+        let token = format!(r#"{{"key":"k","value":{token}}}"#);
+        let body = format!(r#"{{"clientID":"{client}","fencingToken":{token},"data":"{data}"}}"#);
+        writeln!(out, "  curl -s -d '{body}' {url}")?;
+    }
+    Ok(())
+}
+
+/// Only a holder has a token that is worth anything.
+fn show_signed(out: &mut impl Write, url: &str) -> io::Result<()> {
+    let token = r#"{\"key\":\"k\",\"signed\":\"$FENCEPOST_SIGNED_TOKEN\"}"#;
+    let body = format!(r#"{{\"clientID\":\"a\",\"fencingToken\":{token},\"data\":\"hello\"}}"#);
+    writeln!(out, "  fencepost lock k -- sh -c 'curl -s -d \"{body}\" {url}'")
+}
+
+/// Nobody can connect to all addresses at once.
+fn reachable(at: SocketAddr) -> SocketAddr {
+    let ip = match at.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, at.port())
+}

@@ -1,0 +1,258 @@
+//! How a store is set up: from flags, the environment and the configuration file to values that
+//! can be used.
+//!
+//! Owns: the flags of `store`. Its variables begin with `FENCEPOST_STORE_`, so that a store and a
+//! node can be set up in one place. Refuses: what contradicts itself, before anything is started.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::ValueEnum as _;
+use clap::builder::BoolishValueParser;
+
+use crate::config_file::ConfigFile;
+use crate::failure::Failure;
+use crate::logs::Format;
+use crate::origin::Sources;
+use crate::settings::{LOG_LEVEL, Layers};
+
+const LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8000);
+const FILE: &str = "data.txt";
+
+/// How a store is set up. Each of these can also stand in the configuration file, under the name of
+/// its variable without the prefix and in lower case.
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Where clients connect [default: 127.0.0.1:8000]
+    #[arg(
+        id = "store_listen",
+        long = "listen",
+        env = "FENCEPOST_STORE_LISTEN",
+        hide_env_values = true,
+        value_name = "ADDR"
+    )]
+    listen: Option<SocketAddr>,
+
+    /// The text file with everything in it; it is made if it is not there [default: data.txt]
+    #[arg(
+        id = "store_file",
+        long = "file",
+        env = "FENCEPOST_STORE_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    file: Option<PathBuf>,
+
+    /// Accept signed tokens only. Needs --jwks and --cluster
+    #[arg(
+        id = "store_require_signed",
+        long = "require-signed",
+        env = "FENCEPOST_STORE_REQUIRE_SIGNED",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new()
+    )]
+    require_signed: bool,
+
+    /// The public keys of the cluster: a file, or where they are fetched from, as
+    /// http://127.0.0.1:7420/.well-known/jwks.json
+    #[arg(
+        id = "store_jwks",
+        long = "jwks",
+        env = "FENCEPOST_STORE_JWKS",
+        hide_env_values = true,
+        value_name = "FILE|URL"
+    )]
+    jwks: Option<String>,
+
+    /// The cluster whose signatures count, as `fencepost status` shows it
+    #[arg(
+        id = "store_cluster",
+        long = "cluster",
+        env = "FENCEPOST_STORE_CLUSTER",
+        hide_env_values = true,
+        value_name = "ID"
+    )]
+    cluster: Option<String>,
+
+    /// The name by which signed tokens may be meant for this store alone
+    #[arg(
+        id = "store_audience",
+        long = "audience",
+        env = "FENCEPOST_STORE_AUDIENCE",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    audience: Option<String>,
+
+    /// Let each exclusive token write once under a key, instead of as often as it likes
+    #[arg(
+        id = "store_strict",
+        long = "strict",
+        env = "FENCEPOST_STORE_STRICT",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new()
+    )]
+    strict: bool,
+
+    /// Listen on an address that other machines reach, without encryption and without accounts
+    #[arg(
+        id = "store_insecure",
+        long = "insecure",
+        env = "FENCEPOST_STORE_INSECURE",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new()
+    )]
+    insecure: bool,
+
+    /// What to log: error, warn, info, debug, trace [default: info]
+    #[arg(long, env = "FENCEPOST_LOG_LEVEL", hide_env_values = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+
+    /// How log lines look [default: text]
+    #[arg(long, env = "FENCEPOST_LOG_FORMAT", hide_env_values = true, value_name = "FORMAT")]
+    log_format: Option<Format>,
+}
+
+/// How a store is set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) file: PathBuf,
+    pub(crate) require_signed: bool,
+    /// Whose signatures count, if any do.
+    pub(crate) trust: Option<Trust>,
+    pub(crate) strict: bool,
+    pub(crate) insecure: bool,
+    pub(crate) log_level: String,
+    pub(crate) log_format: Format,
+}
+
+/// Whose signatures count.
+#[derive(Clone, Debug)]
+pub(crate) struct Trust {
+    /// A file, or where they are fetched from.
+    pub(crate) jwks: String,
+    pub(crate) cluster: String,
+    pub(crate) audience: Option<String>,
+}
+
+impl Settings {
+    /// Takes each value from where it counts first.
+    pub(crate) fn resolve(
+        args: Args,
+        sources: &Sources,
+        file: &ConfigFile,
+    ) -> Result<Settings, Failure> {
+        let layers = Layers { sources, file };
+        let content = file.content.clone();
+        let log_format = |word: &str| Format::from_str(word, false);
+        let log_format = layers.parsed("log_format", content.log_format, log_format)?;
+        let jwks = layers.maybe("store_jwks", args.jwks, content.store_jwks).value;
+        let cluster = layers.maybe("store_cluster", args.cluster, content.store_cluster).value;
+        let audience = layers.maybe("store_audience", args.audience, content.store_audience).value;
+        let require_signed =
+            layers.flag("store_require_signed", args.require_signed, content.store_require_signed);
+        let listen =
+            layers.address("store_listen", args.listen, content.store_listen, LISTEN)?.value;
+        Ok(Settings {
+            listen,
+            file: layers.pick("store_file", args.file, content.store_file, FILE.into()).value,
+            require_signed: require_signed.value,
+            trust: trust(jwks, cluster, audience, require_signed.value)?,
+            strict: layers.flag("store_strict", args.strict, content.store_strict).value,
+            insecure: layers.flag("store_insecure", args.insecure, content.store_insecure).value,
+            log_level: layers
+                .pick("log_level", args.log_level, content.log_level, LOG_LEVEL.into())
+                .value,
+            log_format: layers
+                .pick("log_format", args.log_format, log_format, Format::default())
+                .value,
+        })
+    }
+}
+
+/// Keys say nothing without the cluster that they belong to, and the other way round.
+fn trust(
+    jwks: Option<String>,
+    cluster: Option<String>,
+    audience: Option<String>,
+    is_required: bool,
+) -> Result<Option<Trust>, Failure> {
+    let missing = match (&jwks, &cluster) {
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => Some(("--jwks", "--cluster ID, as `fencepost status` shows it")),
+        (None, _) if is_required => Some(("--require-signed", "--jwks FILE|URL and --cluster ID")),
+        (None, Some(_)) => Some(("--cluster", "--jwks FILE|URL")),
+        (None, None) if audience.is_some() => Some(("--audience", "--jwks FILE|URL")),
+        (None, None) => None,
+    };
+    if let Some((given, needed)) = missing {
+        return Err(Failure::usage(
+            "cannot tell whose signatures count",
+            format!("{given} alone does not say it"),
+            format!("add {needed}"),
+        ));
+    }
+    Ok(jwks.zip(cluster).map(|(jwks, cluster)| Trust { jwks, cluster, audience }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+    use crate::config_file::Content;
+
+    /// Parses a command line without looking at the environment.
+    fn resolved(argv: &[&str], content: Content) -> Result<Settings, Failure> {
+        let command = Args::augment_args(Command::new("store").no_binary_name(true));
+        let command = command.mut_args(|arg| arg.env(None::<&str>));
+        let matches = command.try_get_matches_from(argv).expect("the arguments are known");
+        let args = Args::from_arg_matches(&matches).expect("the arguments are known");
+        let file = ConfigFile { path: Some(Path::new("a.toml").to_owned()), content };
+        Settings::resolve(args, &Sources::of(&matches), &file)
+    }
+
+    #[test]
+    fn a_store_has_settings_of_its_own() {
+        let content = Content {
+            store_listen: Some("127.0.0.1:1".to_owned()),
+            store_file: Some("filed.txt".into()),
+            store_strict: Some(true),
+            // These are a node's, and not a store's.
+            listen: Some("127.0.0.1:9".to_owned()),
+            insecure: Some(true),
+            ..Content::default()
+        };
+        let settings = resolved(&["--listen", "127.0.0.1:2"], content).expect("it makes sense");
+        assert_eq!(settings.listen.port(), 2);
+        assert_eq!(settings.file, Path::new("filed.txt"));
+        assert_eq!((settings.strict, settings.insecure), (true, false));
+        let settings = resolved(&[], Content::default()).expect("it makes sense");
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8000");
+        assert_eq!(settings.file, Path::new("data.txt"));
+        assert!(settings.trust.is_none() && !settings.require_signed);
+    }
+
+    #[test]
+    fn half_of_a_trust_is_refused() {
+        let halves = [
+            &["--require-signed"][..],
+            &["--require-signed", "--cluster", "c"],
+            &["--require-signed", "--jwks", "f"],
+            &["--jwks", "f"],
+            &["--cluster", "c"],
+            &["--audience", "a"],
+        ];
+        for argv in halves {
+            let refused = resolved(argv, Content::default()).expect_err("one alone says nothing");
+            assert!(refused.to_string().contains("add --"), "{argv:?}: {refused}");
+        }
+        let whole = ["--jwks", "f", "--cluster", "c"];
+        let settings = resolved(&whole, Content::default()).expect("it makes sense");
+        assert!(settings.trust.is_some() && !settings.require_signed);
+    }
+}

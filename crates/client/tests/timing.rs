@@ -164,6 +164,22 @@ fn one_missed_heartbeat_is_survived() {
 }
 
 #[test]
+fn two_missed_heartbeats_are_survived() {
+    let mut bench = Bench::new();
+    bench.acquire(1, "a", Wait::Forever);
+    bench.run_until(990);
+    bench.answers = false;
+    while bench.times(is_renewal).len() < 2 {
+        bench.run_until(bench.now + 1);
+        assert!(bench.now < 1_500, "the window is over before the second try");
+    }
+    bench.run_until(bench.now + 10);
+    bench.answers = true;
+    bench.run_until(10_000);
+    assert!(bench.lost.is_empty());
+}
+
+#[test]
 fn one_message_renews_many_leases() {
     let mut bench = Bench::new();
     for op in 1..=200 {

@@ -66,6 +66,23 @@ fn three_nodes_agree_whoever_is_asked() {
     assert!(cluster.run_until(hashes_agree), "the replicas differ");
 }
 
+/// A heartbeat comes every hundred milliseconds. Neither a new entry nor the news that it is
+/// committed waits for one.
+#[test]
+fn new_entries_and_their_commit_do_not_wait_for_a_heartbeat() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    for number in 1..=20 {
+        // Every time at another distance from the next heartbeat.
+        cluster.run(33 * MS);
+        cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(20 * MS);
+        for (id, node) in cluster.running() {
+            assert_eq!(node.machine().state().range(&every_key()).count, number, "member {id}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_durable_is_not_acknowledged() {
     let mut cluster = Cluster::new(1, 7);

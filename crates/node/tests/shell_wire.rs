@@ -2,7 +2,7 @@
 //! are told what is wrong.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use fencepost_core::{Outcome, Revision};
@@ -17,8 +17,8 @@ use fencepost_node::peer::{
     Ask, FRAME_BYTES_MAX, FrameBuffer, FrameError, HEADER_BYTES, Hello, Listed, Preamble, Refusal,
     Told, Welcome, decode_message, encode_message, kind, put_frame,
 };
-use fencepost_node::shell::Status;
 use fencepost_node::shell::cluster::Cluster;
+use fencepost_node::shell::{Origin, Settings, StartError, Status, start};
 use fencepost_node::snapshot_store::SnapshotId;
 use proptest::prelude::*;
 
@@ -390,4 +390,31 @@ fn garbage_after_the_welcome_ends_the_connection_and_nothing_else() {
         assert!(!say(&status, &bytes).is_empty());
     }
     assert_eq!(cluster.nodes()[0].handle().status().ended, None);
+}
+
+/// Members that send a newcomer on for ever are given up, and nothing is left half done.
+#[test]
+fn a_newcomer_follows_five_redirections_and_no_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    let address = listener.local_addr().expect("it listens").to_string();
+    let circle = address.clone();
+    let asked = std::thread::spawn(move || {
+        let mut asked = 0;
+        for stream in listener.incoming().take(6) {
+            let mut stream = stream.expect("somebody connects");
+            let mut buffer = FrameBuffer::default();
+            buffer.fill(&mut stream).expect("it asks something");
+            let answer = greeting(Preamble::OURS, |out| Told::Redirect(circle.clone()).put(out));
+            stream.write_all(&answer).expect("it listens");
+            asked += 1;
+        }
+        asked
+    });
+    let folder = tempfile::TempDir::new().expect("there is room");
+    let origin = Origin::Join(vec![address.clone()]);
+    let settings = Settings { origin, ..Settings::new(folder.path().join("n1"), "n1") };
+    let refused = start(settings).expect_err("nobody lets it in");
+    assert!(matches!(refused, StartError::TooManyRedirects { redirects: 5, .. }), "{refused}");
+    assert_eq!(refused.to_string().lines().count(), 3, "{refused}");
+    assert_eq!(asked.join().expect("no panic"), 6, "once, and after five redirections");
 }

@@ -2,6 +2,9 @@
 //! a test that exists.
 //!
 //! The page may be split into several tables. What counts is the sequence of all their rows.
+//!
+//! What stands in the last cell of a row: `not yet`; or tests; or a remark that says where we differ
+//! on purpose, or which page it is about; or tests, a semicolon and a remark.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +15,9 @@ use super::tree::Tree;
 const PAGE: &str = "docs/requirements.md";
 const SCRIPTS: &str = "crates/core/tests/scripts/";
 const OPEN: &str = "not yet";
+/// Remarks begin so, and link to the page that says more.
+const REMARKS: [&str; 2] = ["differs: ", "page: "];
+const LINK: &str = "](";
 
 /// The founding documents in order: the prefix of its ids, and how many requirements it states.
 /// The documents are finished, so these numbers do not change.
@@ -120,11 +126,27 @@ fn check_row(tree: &Tree, tests: &Tests<'_>, row: &Row<'_>) -> Vec<Finding> {
         wrong.push(format!("{} says nothing: describe the requirement", row.id));
     }
     if row.shown_by != OPEN {
-        for reference in row.shown_by.split(',').map(str::trim) {
-            wrong.extend(check_reference(tree, tests, reference));
+        let (references, remark) = split_remark(row.shown_by);
+        if remark.is_some_and(|remark| !remark.contains(LINK)) {
+            wrong.push(format!("{} has a remark without a link: link to what says more", row.id));
+        }
+        if remark.is_none() || !references.is_empty() {
+            let references = references.split(',').map(str::trim);
+            wrong.extend(references.filter_map(|one| check_reference(tree, tests, one)));
         }
     }
     wrong.into_iter().map(|what| Finding::new(PAGE, row.line, what)).collect()
+}
+
+/// The tests that are named, and what is remarked behind them. Whether the linked page exists is
+/// the business of another rule.
+fn split_remark(cell: &str) -> (&str, Option<&str>) {
+    let begins = |text: &str| REMARKS.iter().any(|word| text.starts_with(word));
+    match cell.split_once("; ") {
+        _ if begins(cell) => ("", Some(cell)),
+        Some((references, remark)) if begins(remark) => (references, Some(remark)),
+        _ => (cell, None),
+    }
 }
 
 fn check_reference(tree: &Tree, tests: &Tests<'_>, quoted: &str) -> Option<String> {
@@ -242,6 +264,25 @@ mod tests {
         let row =
             format!("| S0-002 | x | `{SCRIPT}`, `core::tokens_grow`, `xtask::doors_close` |\n");
         assert_eq!(found_with(&row), [""; 0]);
+    }
+
+    #[test]
+    fn remarks_pass_if_they_link_to_what_says_more() {
+        for good in [
+            "differs: we have one, see [why](adr/001.md)",
+            "page: [comparison.md](comparison.md)",
+            "`core::tokens_grow`; differs: not for shared ones, [here](a.md)",
+        ] {
+            assert_eq!(found_with(&format!("| S0-002 | x | {good} |\n")), [""; 0], "{good}");
+        }
+        for bad in [
+            "differs: because",
+            "page: comparison.md",
+            "`core::tokens_shrink`; differs: [so](a.md)",
+            "`core::tokens_grow`; [so](a.md)",
+        ] {
+            assert_eq!(found_with(&format!("| S0-002 | x | {bad} |\n")).len(), 1, "{bad}");
+        }
     }
 
     #[test]

@@ -36,6 +36,15 @@ fn flags_win_over_the_file_and_the_file_over_the_default() {
 }
 
 #[test]
+fn without_a_word_a_node_listens_on_loopback_and_begins_alone() {
+    let settings = resolved(&[], Content::default()).expect("nothing contradicts");
+    assert_eq!(settings.listen.value.to_string(), "127.0.0.1:7420");
+    assert_eq!(settings.peer_listen.value.to_string(), "127.0.0.1:7421");
+    assert!(!settings.bootstrap.value && settings.join.value.is_none());
+    assert_eq!(settings.initial_cluster.value, None);
+}
+
+#[test]
 fn two_beginnings_in_one_place_contradict_each_other() {
     let both = ["--bootstrap", "--join", "127.0.0.1:1"];
     let refused = resolved(&both, Content::default()).expect_err("they contradict");

@@ -20,6 +20,14 @@ fn an_empty_directory_becomes_a_ready_cluster_of_one() {
 }
 
 #[test]
+fn a_node_without_a_name_is_called_after_its_port() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let port = server.endpoint.rsplit(':').next().expect("it has a port").to_owned();
+    assert_eq!(server.json(&["status"])["leader"], format!("node-{port}"));
+}
+
+#[test]
 fn it_ends_well_when_told_to() {
     for signal in [Signal::TERM, Signal::INT] {
         let home = folder();

@@ -42,6 +42,15 @@ async fn a_lock_is_held_seen_by_others_and_given_back() {
 }
 
 #[tokio::test]
+async fn a_lease_lives_for_thirty_seconds_if_nothing_else_is_said() {
+    let server = Server::start();
+    let client = client(&server, "usual").await;
+    let guard = client.lock("a").acquire().await.expect("the lock is free");
+    let ttl = server.with(|store| store.leases[&guard.lease_id()].ttl);
+    assert_eq!(Duration::from_micros(ttl), Duration::from_secs(30));
+}
+
+#[tokio::test]
 async fn a_lock_cycle_needs_no_new_lease() {
     let server = Server::start();
     let client = client(&server, "cycles").await;

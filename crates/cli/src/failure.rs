@@ -9,9 +9,6 @@ use std::process::ExitCode;
 
 use fencepost_client::Error;
 
-/// Every page of `docs/errors`, by its code, in order.
-const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/error_pages.rs"));
-
 /// The exit code of a command line that makes no sense.
 const USAGE: u8 = 2;
 
@@ -131,26 +128,12 @@ fn explained(error: &Error) -> (String, String) {
 
 /// What the page of a code says to do, in one line.
 fn remedy(code: &str) -> Option<String> {
-    const HEADING: &str = "**What to do.**";
-    let place = PAGES.binary_search_by_key(&code, |(code, _)| code).ok()?;
-    let (_, page) = PAGES[place];
-    let (_, rest) = page.split_once(HEADING)?;
-    let paragraph = rest.split("\n\n").next().unwrap_or(rest);
-    Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+    fencepost_server::page(code).map(|page| page.remedy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_page_says_what_to_do() {
-        assert!(PAGES.len() > 50, "{} pages", PAGES.len());
-        for (code, _) in PAGES {
-            let remedy = remedy(code);
-            assert!(remedy.is_some_and(|remedy| !remedy.is_empty()), "{code}");
-        }
-    }
 
     #[test]
     fn a_refusal_has_three_lines_and_its_code() {

@@ -86,7 +86,7 @@ fn remaining(state: &State, key: &Key) -> Millis {
 }
 
 /// How a contender stands.
-fn standing(state: &State, key: &Key) -> Standing {
+pub(crate) fn standing(state: &State, key: &Key) -> Standing {
     match state.standing(key) {
         Some(one) if one.holds => Standing::Holds { token: one.token, remaining: one.remaining },
         Some(_) => Standing::Waits,

@@ -10,6 +10,7 @@ use fencepost_core::event::Cause;
 use fencepost_core::outcome::Denial;
 use fencepost_node::io::{ChangeError, ProposeError};
 use fencepost_proto::v1;
+pub use pages::{Page, page};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -72,6 +73,18 @@ pub(crate) enum Wrong {
     Unsigned,
     /// No backup could be made.
     NoBackup(String),
+    /// There is nothing at this path.
+    PathUnknown(String),
+    /// What is at this path is not asked for like this.
+    MethodUnknown(String),
+    /// The body is of another kind than what is understood.
+    ContentType(String),
+    /// More bytes than a request may have. How many it may.
+    TooLarge(usize),
+    /// A request that cannot be read. What is wrong with it.
+    Unreadable(String),
+    /// A request did not arrive whole in time.
+    Unfinished,
     /// The answer is none that this request can have.
     Unexpected,
 }
@@ -162,6 +175,15 @@ impl Wrong {
             Wrong::WatchExists(id) => format!("there is a watch {id} on this stream already"),
             Wrong::Unsigned => "this server has no key to sign tokens with".to_owned(),
             Wrong::NoBackup(why) => format!("no backup was made: {why}"),
+            Wrong::PathUnknown(path) => format!("there is nothing at {path}"),
+            Wrong::MethodUnknown(method) => format!("this path does not take {method}"),
+            Wrong::ContentType(kind) if kind.is_empty() => {
+                "the body must be application/json, and no content type was given".to_owned()
+            }
+            Wrong::ContentType(kind) => format!("the body must be application/json, not {kind}"),
+            Wrong::TooLarge(max) => format!("the body is larger than {max} bytes"),
+            Wrong::Unreadable(why) => format!("the request cannot be read: {why}"),
+            Wrong::Unfinished => "the body did not arrive in time".to_owned(),
             Wrong::Unexpected => "the answer does not fit the request".to_owned(),
         }
     }
@@ -196,6 +218,12 @@ impl Wrong {
             Wrong::WatchExists(_) => row("watch_exists", AlreadyExists, 409),
             Wrong::Unsigned => row("signing_unavailable", Unimplemented, 501),
             Wrong::NoBackup(_) => later("backup_failed", Internal, 500),
+            Wrong::PathUnknown(_) => row("path_unknown", Unimplemented, 404),
+            Wrong::MethodUnknown(_) => row("method_unknown", Unimplemented, 405),
+            Wrong::ContentType(_) => row("content_type_wrong", InvalidArgument, 415),
+            Wrong::TooLarge(_) => row("request_too_large", InvalidArgument, 413),
+            Wrong::Unreadable(_) => row("request_unreadable", InvalidArgument, 400),
+            Wrong::Unfinished => later("request_unfinished", DeadlineExceeded, 408),
             Wrong::Unexpected => row("internal", Internal, 500),
         }
     }
@@ -278,5 +306,6 @@ fn refused(reason: &Reason) -> Row {
     }
 }
 
+mod pages;
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,13 @@
 mod backup;
 mod cluster;
 mod keep_alive;
-mod keys;
-mod leases;
+pub(crate) mod keys;
+pub(crate) mod leases;
 pub(crate) mod lock;
-mod locks;
+pub(crate) mod locks;
 pub(crate) mod members;
 mod session;
-mod status;
+pub(crate) mod status;
 mod watch;
 
 use std::net::SocketAddr;

@@ -156,14 +156,31 @@ impl House {
     /// and a little while.
     pub(crate) async fn insist(&self, action: Action) -> Result<Outcome, Failure> {
         let command = Command::from(action);
+        let (_, outcome) = self.patiently(|| self.act_as(Class::Ordinary, &command)).await?;
+        Ok(outcome)
+    }
+
+    /// Puts a question to the present state, as patiently.
+    pub(crate) async fn insist_on_asking<T: Send + 'static>(
+        &self,
+        ask: impl Fn(&State) -> T + Clone + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (_, found) = self.patiently(|| self.ask(false, ask.clone())).await?;
+        Ok(found)
+    }
+
+    async fn patiently<T, F>(&self, mut once: impl FnMut() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let tries = async {
             let (mut pause, most) = limits::RETRY_PAUSES;
             loop {
-                match self.act_as(Class::Ordinary, &command).await {
+                match once().await {
                     Err(failure) if failure.retryable && !self.has_ended() => {
                         tokio::time::sleep(pause).await;
                     }
-                    result => return result.map(|(_, outcome)| outcome),
+                    result => return result,
                 }
                 pause = (2 * pause).min(most);
             }

@@ -22,11 +22,13 @@ mod outbox;
 mod parse;
 mod pending;
 mod reads;
+mod rest;
 mod serve;
 mod session;
 mod shares;
 mod show;
+mod wanted;
 mod watch;
 
-pub use error::Failure;
+pub use error::{Failure, Page, page};
 pub use serve::{Server, Tuning};

@@ -64,6 +64,12 @@ pub(crate) const CONNECTIONS_MAX: usize = 15_000;
 /// How long streams may take to end when the server does.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long the body of a request over HTTP may take to arrive.
+pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request over HTTP is tried, beside the time that it wants to wait for a lock. Several
+/// elections fit into it.
+pub(crate) const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How often a watch that asked for it is told how far it is.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// How often some of those who wait for a lock are told how they stand, if that has changed.

@@ -4,9 +4,9 @@
 //! on the state is refused by the state itself, so that all doors refuse the same.
 
 use fencepost_core::command::{
-    Acquire, AcquireMany, Action, Cancel, CancelTarget, Compare, CompareTarget, DeleteRange,
-    ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, Op, Put, Relation, Release,
-    ReleaseMany, Renewal, Terms, Txn, Wait,
+    Acquire, AcquireAs, AcquireMany, Action, Cancel, CancelTarget, Compare, CompareTarget,
+    DeleteRange, ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, Op, Put,
+    Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, Terms, Txn, Wait,
 };
 use fencepost_core::event::KeyValue;
 use fencepost_core::history::Watch;
@@ -110,6 +110,40 @@ pub(crate) fn try_lock(request: &v1::TryLockRequest) -> Parsed<Acquire> {
         wait: Wait::Try,
         terms: terms(&request.metadata, request.terms.as_ref())?,
     })
+}
+
+/// By owner name, for doors whose clients have no leases: the same request without one.
+pub(crate) fn acquire_as(request: &v1::LockRequest, owner: &Owner<'_>) -> Parsed<AcquireAs> {
+    unsigned(request.signed)?;
+    if mode(request.mode, request.permits)? != Mode::Exclusive {
+        return Err(invalid("mode", "must be exclusive without a lease"));
+    }
+    Ok(AcquireAs {
+        name: LockName::from(&*request.name),
+        client: ClientId::from(owner.client),
+        ttl: millis("ttl_ms", owner.ttl_ms)?,
+        wait: wait(request.timeout_ms)?,
+        terms: terms(&request.metadata, request.terms.as_ref())?,
+    })
+}
+
+/// Who owns a lock without a lease, and for how long without a renewal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) client: &'a str,
+    pub(crate) ttl_ms: i64,
+}
+
+/// No length at all keeps the old one.
+pub(crate) fn renew_as(name: &str, owner: &Owner<'_>) -> Parsed<Action> {
+    let ttl = millis("ttl_ms", owner.ttl_ms)?;
+    let (name, client) = (LockName::from(name), ClientId::from(owner.client));
+    Ok(Action::RenewAs(RenewAs { name, client, ttl }))
+}
+
+pub(crate) fn release_as(name: &str, client: &str) -> Action {
+    let (name, client) = (LockName::from(name), ClientId::from(client));
+    Action::ReleaseAs(ReleaseAs { name, client })
 }
 
 pub(crate) fn unlock(request: &v1::UnlockRequest) -> Parsed<Action> {

@@ -31,6 +31,7 @@ use crate::house::House;
 use crate::http;
 use crate::limits;
 use crate::opening::Opening;
+use crate::rest;
 use crate::watch::Hub;
 
 /// Window sizes of HTTP/2: a large value fits one stream, and many streams fit a connection.
@@ -159,6 +160,7 @@ fn routes(house: &Arc<House>, tasks: &mut JoinSet<()>) -> Router {
     etcd::add_to(routes, house)
         .into_axum_router()
         .merge(http::routes(house))
+        .merge(rest::routes(house))
         .fallback(http::nowhere)
 }
 

@@ -27,6 +27,8 @@ mod port;
 mod progress;
 #[path = "server/proxy.rs"]
 mod proxy;
+#[path = "server/rest/mod.rs"]
+mod rest;
 #[path = "server/retries.rs"]
 mod retries;
 #[path = "server/sessions.rs"]

@@ -53,6 +53,12 @@ impl State {
             .collect()
     }
 
+    /// The lease that was made for this owner and lock, if it is alive.
+    pub fn lease_of_owner(&self, client: &ClientId, name: &LockName) -> Option<LeaseId> {
+        let lease = *self.owners.get(&(client.clone(), name.clone()))?;
+        self.lease_is_live(lease).then_some(lease)
+    }
+
     fn lease_info(&self, id: LeaseId, lease: &Lease) -> LeaseInfo {
         LeaseInfo {
             id,

@@ -107,6 +107,12 @@ fn every_failure() -> Vec<Failure> {
         Wrong::WatchExists(1),
         Wrong::Unsigned,
         Wrong::NoBackup(String::new()),
+        Wrong::PathUnknown(String::new()),
+        Wrong::MethodUnknown(String::new()),
+        Wrong::ContentType(String::new()),
+        Wrong::TooLarge(1),
+        Wrong::Unreadable(String::new()),
+        Wrong::Unfinished,
         Wrong::Unexpected,
     ];
     let mut all: Vec<Failure> = every_reason().into_iter().map(Failure::from).collect();

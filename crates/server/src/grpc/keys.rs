@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::house::{House, unexpected};
 use crate::{parse, reads, show};
 
-pub(super) async fn put(
+pub(crate) async fn put(
     house: &House,
     request: &v1::PutRequest,
 ) -> Result<v1::PutResponse, Failure> {
@@ -16,7 +16,7 @@ pub(super) async fn put(
     Ok(v1::PutResponse { header: Some(header), prev_kv: prev.as_deref().map(show::key_val) })
 }
 
-pub(super) async fn range(
+pub(crate) async fn range(
     house: &House,
     request: &v1::RangeRequest,
 ) -> Result<v1::RangeResponse, Failure> {
@@ -26,7 +26,7 @@ pub(super) async fn range(
     Ok(v1::RangeResponse { header: Some(header), ..reads::show_range(&found) })
 }
 
-pub(super) async fn delete_range(
+pub(crate) async fn delete_range(
     house: &House,
     request: &v1::DeleteRangeRequest,
 ) -> Result<v1::DeleteRangeResponse, Failure> {

@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::house::{House, unexpected};
 use crate::{limits, parse, show};
 
-pub(super) async fn grant(
+pub(crate) async fn grant(
     house: &House,
     request: &v1::LeaseGrantRequest,
     address: ClientId,
@@ -19,7 +19,7 @@ pub(super) async fn grant(
     Ok(show::lease_granted(header, &granted))
 }
 
-pub(super) async fn revoke(
+pub(crate) async fn revoke(
     house: &House,
     request: &v1::LeaseRevokeRequest,
 ) -> Result<v1::LeaseRevokeResponse, Failure> {
@@ -28,7 +28,7 @@ pub(super) async fn revoke(
     Ok(v1::LeaseRevokeResponse { header: Some(header), keys })
 }
 
-pub(super) async fn get(
+pub(crate) async fn get(
     house: &House,
     request: &v1::GetLeaseRequest,
 ) -> Result<v1::GetLeaseResponse, Failure> {
@@ -39,14 +39,14 @@ pub(super) async fn get(
 }
 
 /// How many a page may list.
-pub(super) fn page(limit: u32) -> usize {
+pub(crate) fn page(limit: u32) -> usize {
     match usize::try_from(limit).unwrap_or(usize::MAX) {
         0 => limits::PAGE_MAX,
         limit => limit.min(limits::PAGE_MAX),
     }
 }
 
-pub(super) async fn list(
+pub(crate) async fn list(
     house: &House,
     request: &v1::ListLeasesRequest,
 ) -> Result<v1::ListLeasesResponse, Failure> {

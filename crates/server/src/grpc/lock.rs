@@ -12,19 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::command::{
-    Acquire, Action, CallsAnswered, Cancel, CancelTarget, Command, Wait,
+    Action, CallsAnswered, Cancel, CancelTarget, Command, LeaseRef, Wait,
 };
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::{Denial, Grant};
-use fencepost_core::{Key, Outcome, Reason, Reply};
+use fencepost_core::{Key, LeaseId, Outcome, Reason, Reply, State};
 use fencepost_node::io::{Class, ProposeError};
 use fencepost_proto::v1;
 use tokio::sync::oneshot;
 
+use crate::ears::standing;
 use crate::error::{Failure, Wrong};
 use crate::house::{House, Postbox, unexpected};
-use crate::pending::{Ticket, Verdict};
+use crate::pending::{Standing, Ticket, Verdict};
 use crate::shares::{Parting, Share};
+use crate::wanted::Wanted;
 use crate::{parse, show};
 
 /// What a call is told.
@@ -64,11 +66,11 @@ pub(super) async fn try_lock(
 }
 
 /// Has it done by a task of its own, and waits for what it says.
-pub(crate) async fn begin(house: &Arc<House>, acquire: Acquire) -> Told {
+pub(crate) async fn begin(house: &Arc<House>, wanted: impl Into<Wanted>) -> Told {
     let (tell, told) = oneshot::channel();
     // When this call is dropped, so is the sender, and the task knows that nobody waits.
     let (_here, gone) = oneshot::channel();
-    let call = Call::new(house, acquire);
+    let call = Call::new(house, wanted.into());
     tokio::spawn(call.run(tell, gone));
     match told.await {
         Ok((told, taken)) => {
@@ -82,11 +84,26 @@ pub(crate) async fn begin(house: &Arc<House>, acquire: Acquire) -> Told {
 
 struct Call {
     house: Arc<House>,
-    acquire: Acquire,
-    key: Key,
-    ticket: Ticket,
+    wanted: Wanted,
+    /// Where it stands in the queue, once that is known.
+    place: Option<Place>,
     share: Share,
+}
+
+/// A place in a queue, and how its end is heard of.
+struct Place {
+    key: Key,
+    lease: LeaseId,
+    ticket: Ticket,
     verdict: oneshot::Receiver<Verdict>,
+}
+
+impl Place {
+    fn register(house: &House, key: Key, lease: LeaseId) -> Place {
+        let (tell, verdict) = oneshot::channel();
+        let ticket = house.pending().register(key.clone(), Postbox::Call(tell));
+        Place { key, lease, ticket, verdict }
+    }
 }
 
 /// How a call ends.
@@ -107,18 +124,18 @@ enum Left {
 }
 
 impl Call {
-    fn new(house: &Arc<House>, mut acquire: Acquire) -> Call {
-        let key = parse::contender_key(&acquire.name, acquire.lease.id);
-        let (tell, verdict) = oneshot::channel();
-        let ticket = house.pending().register(key.clone(), Postbox::Call(tell));
-        let share = house.shares.join(&key, !acquire.wait.is_try());
-        acquire.terms.call = Some(share.call);
-        Call { house: Arc::clone(house), acquire, key, ticket, share, verdict }
+    fn new(house: &Arc<House>, mut wanted: Wanted) -> Call {
+        let place = wanted.place().map(|(key, lease)| Place::register(house, key, lease));
+        let share = house.shares.join(&wanted.spot(), !wanted.wait().is_try());
+        wanted.bind(share.call);
+        Call { house: Arc::clone(house), wanted, place, share }
     }
 
     async fn run(mut self, tell: oneshot::Sender<Handed>, gone: oneshot::Receiver<()>) {
         let End { told, left } = self.serve(gone).await;
-        self.house.pending().forget(&self.ticket);
+        if let Some(place) = &self.place {
+            self.house.pending().forget(&place.ticket);
+        }
         if left != Left::Hold {
             // First the place, then the answer: whoever hears that it has nothing has nothing.
             let parting = if left == Left::Place { Parting::Place } else { Parting::Nothing };
@@ -139,8 +156,8 @@ impl Call {
     }
 
     async fn serve(&mut self, gone: oneshot::Receiver<()>) -> End {
-        let command = Command::from(Action::Acquire(self.acquire.clone()));
-        let timeout = timeout(self.acquire.wait);
+        let command = Command::from(self.wanted.action());
+        let timeout = timeout(self.wanted.wait());
         let reply = match self.house.calls.propose(Class::Ordinary, &command).await {
             Ok(reply) => reply,
             Err(failure) => {
@@ -151,9 +168,18 @@ impl Call {
         let header = self.house.head.at(reply.revision);
         match reply.outcome {
             // The state lets what is held at once live on its lease, so it may be told.
-            Outcome::Acquired(grant) => self.hold(header, &grant),
-            Outcome::Renewed(grant) => self.granted(header, &grant).await,
-            Outcome::Queued(_) => self.wait(&reply, timeout, gone).await,
+            Outcome::Acquired(grant) => {
+                self.stand(&grant.key);
+                self.hold(header, &grant)
+            }
+            Outcome::Renewed(grant) => {
+                self.stand(&grant.key);
+                self.granted(header, &grant).await
+            }
+            Outcome::Queued(ref place) => match self.queued(&place.key, &reply).await {
+                Ok(seen) => self.wait(seen, timeout, gone).await,
+                Err(failure) => End { told: Err(failure), left: Left::Place },
+            },
             Outcome::Denied(denial) => {
                 let holder = match denial {
                     Denial::Held(client) => client.as_str().to_owned(),
@@ -166,13 +192,49 @@ impl Call {
         }
     }
 
+    /// The state has said where this call stands.
+    fn stand(&mut self, key: &Key) -> Option<&mut Place> {
+        if self.place.is_none() {
+            let (_, lease) = parse::queue_form(key)?;
+            self.place = Some(Place::register(&self.house, key.clone(), lease));
+        }
+        self.place.as_mut()
+    }
+
+    /// It waits, unless its end was seen already.
+    async fn queued(&mut self, key: &Key, reply: &Reply) -> Result<Option<Verdict>, Failure> {
+        let was_known = self.place.is_some();
+        let house = Arc::clone(&self.house);
+        let place = self.stand(key).ok_or_else(unexpected)?;
+        let seen = house.pending().queued(&place.ticket, reply.revision);
+        if was_known || seen.is_some() {
+            return Ok(seen);
+        }
+        // What happened to the key before it was known was heard by nobody. From here on everything
+        // is, so the state tells the rest.
+        let (key, since) = (key.clone(), reply.revision);
+        let look = house
+            .ask(true, move |state| (state.revision() >= since).then(|| standing(state, &key)));
+        Ok(match look.await?.1 {
+            Some(Standing::Holds { token, remaining }) => {
+                Some(Verdict::Granted { token, remaining })
+            }
+            Some(Standing::Absent) => Some(Verdict::Gone),
+            // A member that is behind will hear of all of it.
+            Some(Standing::Waits) | None => None,
+        })
+    }
+
     async fn wait(
         &mut self,
-        reply: &Reply,
+        seen: Option<Verdict>,
         timeout: Option<Duration>,
         mut gone: oneshot::Receiver<()>,
     ) -> End {
-        let seen = self.house.pending().queued(&self.ticket, reply.revision);
+        let Some(place) = &mut self.place else {
+            return End { told: Err(unexpected()), left: Left::Place };
+        };
+        let (key, lease) = (place.key.clone(), place.lease);
         let house = Arc::clone(&self.house);
         let patience = async {
             match timeout {
@@ -183,7 +245,7 @@ impl Call {
         let verdict = match seen {
             Some(verdict) => Some(verdict),
             None => tokio::select! {
-                verdict = &mut self.verdict => verdict.ok(),
+                verdict = &mut place.verdict => verdict.ok(),
                 () = patience => Some(Verdict::Ended(Cause::TimedOut)),
                 _ = &mut gone => None,
                 () = house.closed() => {
@@ -193,7 +255,6 @@ impl Call {
         };
         let (wrong, left) = match verdict {
             Some(Verdict::Granted { token, remaining }) => {
-                let (key, lease) = (self.key.clone(), self.acquire.lease.id);
                 let grant = Grant { key, token, lease, remaining };
                 return self.granted(self.house.head.now(), &grant).await;
             }
@@ -201,7 +262,6 @@ impl Call {
                 return End { told: Ok(self.timed_out().await), left: Left::Place };
             }
             Some(Verdict::Ended(Cause::Expired | Cause::Revoked)) => {
-                let lease = self.acquire.lease.id;
                 (Wrong::Refused(Reason::LeaseNotFound(lease)), Left::Nothing)
             }
             Some(Verdict::Ended(cause)) => (Wrong::WaitEnded(Some(cause)), Left::Nothing),
@@ -215,7 +275,7 @@ impl Call {
     async fn granted(&self, header: v1::Header, grant: &Grant) -> End {
         // What does not wait is not bound: it would cost a second entry of the log, and if this
         // process ends before the answer, the lease still does what it is there for.
-        if !self.acquire.wait.is_try() {
+        if !self.wanted.wait().is_try() {
             let contenders = vec![(grant.key.clone(), grant.token, self.share.call)];
             let answered = Action::CallsAnswered(CallsAnswered { contenders });
             match self.house.insist(answered).await {
@@ -245,14 +305,14 @@ impl Call {
     fn not_acquired(&self, header: v1::Header, holder: String) -> v1::LockResponse {
         v1::LockResponse {
             header: Some(header),
-            key: show::text(&self.key),
+            key: self.place.as_ref().map(|place| show::text(&place.key)).unwrap_or_default(),
             holder,
             ..v1::LockResponse::default()
         }
     }
 
     async fn timed_out(&self) -> v1::LockResponse {
-        let name = self.acquire.name.clone();
+        let name = self.wanted.name().clone();
         let ask = self.house.ask(true, move |state| state.in_the_way(&name)).await;
         let holder = ask.map(|(_, client)| client.as_str().to_owned()).unwrap_or_default();
         self.not_acquired(self.house.head.now(), holder)
@@ -261,12 +321,27 @@ impl Call {
     /// Gives up the place in the queue, or the hold that nobody was told of, if it is still this
     /// call's.
     async fn withdraw(&self) {
-        let target = CancelTarget::Call(self.acquire.name.clone(), self.share.call);
-        let cancel = Action::Cancel(Cancel { lease: self.acquire.lease, target });
+        let Some(lease) = self.lease().await else { return };
+        let target = CancelTarget::Call(self.wanted.name().clone(), self.share.call);
+        let cancel = Action::Cancel(Cancel { lease, target });
         if self.house.insist(cancel).await.is_err_and(|failure| failure.retryable) {
-            let lease = self.acquire.lease.id.0;
+            let lease = lease.id.0;
             tracing::warn!(lease, "the place of a call that is gone is left to its lease");
         }
+    }
+
+    /// The lease that this call stands on, if it may stand anywhere.
+    async fn lease(&self) -> Option<LeaseRef> {
+        let (name, client) = match &self.wanted {
+            Wanted::Leased(acquire) => return Some(acquire.lease),
+            Wanted::Owned(acquire) => (acquire.name.clone(), acquire.client.clone()),
+        };
+        if let Some(place) = &self.place {
+            return Some(place.lease.into());
+        }
+        // The answer got lost, and with it what the state has called the lease.
+        let ask = move |state: &State| state.lease_of_owner(&client, &name);
+        self.house.insist_on_asking(ask).await.ok()?.map(LeaseRef::from)
     }
 }
 

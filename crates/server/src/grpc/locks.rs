@@ -15,7 +15,7 @@ const LISTED: Sight =
 /// Waiters that an explanation looks at.
 const EXPLAINED_MAX: usize = 32;
 
-pub(super) async fn unlock(
+pub(crate) async fn unlock(
     house: &House,
     request: &v1::UnlockRequest,
 ) -> Result<v1::UnlockResponse, Failure> {
@@ -28,7 +28,7 @@ pub(super) async fn unlock(
     Ok(v1::UnlockResponse { header: Some(header), released })
 }
 
-pub(super) async fn get(
+pub(crate) async fn get(
     house: &House,
     request: &v1::GetLockRequest,
 ) -> Result<v1::GetLockResponse, Failure> {
@@ -38,7 +38,7 @@ pub(super) async fn get(
     Ok(v1::GetLockResponse { header: Some(header), lock: Some(show::lock(&view, now)) })
 }
 
-pub(super) async fn list(
+pub(crate) async fn list(
     house: &House,
     request: &v1::ListLocksRequest,
 ) -> Result<v1::ListLocksResponse, Failure> {
@@ -54,7 +54,7 @@ pub(super) async fn list(
     Ok(v1::ListLocksResponse { header: Some(header), locks, more })
 }
 
-pub(super) async fn explain(
+pub(crate) async fn explain(
     house: &House,
     request: &v1::ExplainRequest,
 ) -> Result<v1::ExplainResponse, Failure> {
@@ -81,7 +81,7 @@ pub(super) async fn explain(
     Ok(v1::ExplainResponse { header: Some(header), reasons })
 }
 
-pub(super) async fn force_release(
+pub(crate) async fn force_release(
     house: &House,
     request: &v1::ForceReleaseRequest,
 ) -> Result<v1::ForceReleaseResponse, Failure> {

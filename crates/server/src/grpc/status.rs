@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::house::House;
 use crate::show;
 
-pub(super) async fn status(house: &House) -> Result<v1::StatusResponse, Failure> {
+pub(crate) async fn status(house: &House) -> Result<v1::StatusResponse, Failure> {
     let (header, (now, sizes)) = house.ask(true, |state| (state.now(), state.sizes())).await?;
     let (holders, waiters) = house.metrics.crowd();
     let status = house.handle.status();
@@ -26,7 +26,7 @@ pub(super) async fn status(house: &House) -> Result<v1::StatusResponse, Failure>
     })
 }
 
-pub(super) fn members(house: &House) -> v1::MembersResponse {
+pub(crate) fn members(house: &House) -> v1::MembersResponse {
     v1::MembersResponse { header: Some(house.head.now()), members: members_of(house) }
 }
 

@@ -1,4 +1,4 @@
-//! Takes the pages of `docs/errors` into the binary, so that an error can say what to do about it
+//! Takes the pages of `docs/errors` into the library, so that an error can say what to do about it
 //! in the words of the documentation, and `fencepost` needs no other file.
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,9 @@
+//! The HTTP door, byte by byte over a socket.
+
+mod bodies;
+mod calls;
+mod client;
+mod limits;
+mod nodes;
+mod waiting;
+mod watches;

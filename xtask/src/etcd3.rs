@@ -3,15 +3,14 @@
 //! They want the server at etcd's own port, and packages from PyPI. Where either cannot be had, it
 //! says so and goes on.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::{fs, thread};
+use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context as _, ensure};
 
-use crate::command::cargo;
+use crate::python::{environment, pip, quiet};
+use crate::server::Server;
 
 const PACKAGE: &str = "etcd3==0.12.0";
 /// The tests are from 2020, and so must be what they are written for.
@@ -50,12 +49,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         eprintln!("==> tests of the Python client of etcd: SKIPPED: {ADDRESS} is in use");
         return Ok(());
     }
-    // As the tests have built it, so that nothing is built twice.
-    cargo(root, &["test", "--no-run", "--workspace", "--locked"])?;
-    let data = home.join("data");
-    // What an earlier run has left.
-    fs::remove_dir_all(&data).ok();
-    let server = Server::start(&root.join("target/debug/fencepost"), &data)?;
+    let server = Server::start(root, &home, ADDRESS)?;
     let mut tests = Command::new(python);
     tests.current_dir(&home).args(["-m", "pytest", "-q", "--timeout", "60", TESTS]);
     for name in ELSEWHERE {
@@ -71,18 +65,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 
 /// An environment with all that the tests need, and the tests.
 fn prepare(home: &Path) -> anyhow::Result<PathBuf> {
-    let python = home.join("venv/bin/python");
-    if home.join(TESTS).exists() && python.exists() {
+    let python = environment(home, &REQUIREMENTS)?;
+    if home.join(TESTS).exists() {
         return Ok(python);
     }
-    fs::create_dir_all(home)?;
-    quiet(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
-    let pip = |arguments: &[&str]| {
-        quiet(Command::new(&python).current_dir(home).args(["-m", "pip", "-q"]).args(arguments))
-    };
-    pip(&[&["install"], &REQUIREMENTS[..]].concat())?;
     // The tests are only in the archive of the sources.
-    pip(&["download", "--no-binary", ":all:", "--no-deps", PACKAGE])?;
+    pip(home, &python, &["download", "--no-binary", ":all:", "--no-deps", PACKAGE])?;
     quiet(Command::new("tar").current_dir(home).args([
         "xzf",
         "etcd3-0.12.0.tar.gz",
@@ -90,39 +78,4 @@ fn prepare(home: &Path) -> anyhow::Result<PathBuf> {
         "etcd3-0.12.0/tests",
     ]))?;
     Ok(python)
-}
-
-fn quiet(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", told.lines().last().unwrap_or("it failed without a word"));
-    }
-    Ok(())
-}
-
-/// A server that ends with this.
-struct Server(Child);
-
-impl Server {
-    fn start(program: &Path, data: &Path) -> anyhow::Result<Server> {
-        let mut command = Command::new(program);
-        command.args(["serve", "--listen", ADDRESS, "--peer-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(data).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut server = Server(command.spawn().context("start the server")?);
-        let told = server.0.stderr.take().context("it is piped")?;
-        let mut lines = BufReader::new(told).lines().map_while(Result::ok);
-        ensure!(lines.any(|line| line.contains(ADDRESS)), "the server has ended");
-        // Whoever does not read what it says would stop it.
-        thread::spawn(move || lines.for_each(drop));
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
 }

@@ -7,8 +7,11 @@
 //! [`dispatch`].
 
 mod command;
+mod contract;
 mod etcd3;
 mod fix;
+mod python;
+mod server;
 mod sim;
 mod soak;
 mod steps;

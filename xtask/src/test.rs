@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use crate::command::{cargo, has_cargo};
+use crate::contract;
 use crate::etcd3;
 use crate::steps::Steps;
 use crate::stores;
@@ -30,6 +31,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         // Plain `cargo test` has run these already; nextest cannot.
         steps.run("doc tests", || cargo(root, &["test", "--doc", "--workspace", "--locked"]))?;
     }
+    steps.run("contract of the HTTP door", || contract::run(root))?;
     steps.run("tests of etcd's Python client", || etcd3::run(root))?;
     steps.run("planted bugs", || cargo(root, &runner.args(&PLANTED)))?;
 

@@ -50,6 +50,13 @@ pub enum Error {
         /// What was tried last, and what came of it.
         message: String,
     },
+    /// What answers at the endpoints is another cluster than the one that this client began with.
+    /// Nothing was asked of it: leases and tokens of the one mean nothing to the other.
+    #[error("another cluster answers: {message}")]
+    WrongCluster {
+        /// Who answers, and who should.
+        message: String,
+    },
     /// The watch cannot go on where it stopped: history begins later.
     #[error("history before revision {revision} is gone")]
     Compacted {
@@ -93,6 +100,7 @@ impl Error {
             | Error::Unavailable { .. }
             | Error::Damaged { .. } => true,
             Error::Indeterminate { .. }
+            | Error::WrongCluster { .. }
             | Error::Compacted { .. }
             | Error::Invalid { .. }
             | Error::Protocol { .. }

@@ -37,6 +37,11 @@ impl LockBuilder {
 
     /// How long the lock outlives a holder that has gone silent. Thirty seconds if not given; the
     /// service allows between half a second and a day.
+    ///
+    /// A short TTL makes the whole client impatient: a member that answers nothing for an eighth of
+    /// the shortest TTL in use (at least 60 ms, at most 5 s) is given up for another one. The
+    /// service confirms nothing faster than its disks sync and its members answer each other, so a
+    /// TTL should be at least twenty times as long as that takes at bad times.
     pub fn ttl(mut self, ttl: Duration) -> LockBuilder {
         self.spec.ttl = ttl;
         self

@@ -12,7 +12,7 @@ use super::Session;
 use super::io::{HoldId, LeaseNo, LockSpec, Mode, OpId, Output, Place, Wait};
 use super::lease::Use;
 use super::mutant::Mutant;
-use super::requests::{Numbering, Task, TicketId};
+use super::requests::{Numbering, Task, TicketId, check_len};
 use super::time::{Moment, wire_ms};
 use super::timers::Timer;
 use crate::error::Error;
@@ -23,12 +23,18 @@ pub(super) const NAMES_MAX: usize = 128;
 const WAIT_SLACK: Duration = Duration::from_millis(100);
 /// How many leases one acquire may use up before it has a place in the queue.
 const LEASES_MAX: u32 = 3;
+/// What surrounds a name on the wire, and everything else of an acquire that is not the user's.
+const NAME_LEN: usize = 24;
+const ACQUIRE_LEN: usize = 128;
 
 /// An acquire that was not reported yet.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) spec: LockSpec,
     pub(super) phase: Phase,
+    /// When the user's patience ends.
+    wait_until: Moment,
+    /// When the present phase ends.
     pub(super) deadline: Moment,
     pub(super) lease: Option<LeaseNo>,
     leases_used: u32,
@@ -87,7 +93,8 @@ impl LockSpec {
         if self.reentrant && self.names.len() > 1 {
             return Err(Error::invalid("several locks at once cannot be reentrant"));
         }
-        Ok(())
+        let names = self.names.iter().map(|name| name.len() + NAME_LEN);
+        check_len(names.sum::<usize>() + self.metadata.len() + self.value.len() + ACQUIRE_LEN)
     }
 }
 
@@ -120,6 +127,7 @@ impl Session {
         let attempt = Attempt {
             spec,
             phase: Phase::InLine,
+            wait_until: deadline,
             deadline,
             lease: None,
             leases_used: 0,
@@ -164,7 +172,7 @@ impl Session {
         let Some(lease) = self.leases.get(no) else { return };
         let body = Request::Acquire(wire_acquire(
             &attempt.spec,
-            attempt.deadline,
+            attempt.wait_until,
             now,
             lease.id,
             lease.epoch,
@@ -178,7 +186,7 @@ impl Session {
             attempt.looked_at = None;
             if matches!(attempt.spec.wait, Wait::AtMost(_)) {
                 // From here on the service ends the wait. This is for when it cannot.
-                attempt.deadline = attempt.deadline.after(WAIT_SLACK);
+                attempt.deadline = attempt.wait_until.after(WAIT_SLACK);
             }
         }
     }
@@ -283,7 +291,7 @@ impl Session {
 
 fn wire_acquire(
     spec: &LockSpec,
-    deadline: Moment,
+    wait_until: Moment,
     now: Moment,
     lease_id: i64,
     lease_epoch: u64,
@@ -296,7 +304,7 @@ fn wire_acquire(
     let wanted = |name: &String| pb::LockWanted { name: name.clone(), mode: mode.into(), permits };
     let timeout_ms = match spec.wait {
         Wait::Try => 0,
-        Wait::AtMost(_) => wire_ms(deadline.since(now)).max(1),
+        Wait::AtMost(_) => wire_ms(wait_until.since(now)).max(1),
         Wait::Forever => -1,
     };
     let terms = pb::LockTerms {

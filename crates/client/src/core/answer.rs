@@ -5,19 +5,27 @@ use fencepost_proto::v1::session_response::Response;
 
 use super::Session;
 use super::io::LinkId;
-use super::requests::{Addressee, Task, TicketId};
+use super::requests::{Task, TicketId};
 
 impl Session {
     /// A frame has arrived.
-    pub(super) fn hear(&mut self, link: LinkId, mut frame: pb::SessionResponse) {
-        if !self.link.is(link) {
-            return;
-        }
-        self.heard_frame();
-        if !self.link.is_up() {
+    pub(super) fn hear(&mut self, link: LinkId, frame: pb::SessionResponse) {
+        if self.is_courting(link) {
+            self.hear_court(frame);
+        } else if self.is_leaving(link) {
+            self.deliver(frame);
+        } else if self.link.up_id() == Some(link) {
+            self.heard_answer(frame.request_id);
+            if let Some(header) = self.deliver(frame) {
+                self.consider_leader(&header);
+            }
+        } else if self.link.is(link) {
             self.hear_welcome(frame);
-            return;
         }
+    }
+
+    /// Brings a frame to whoever waits for it. What is left is its header.
+    fn deliver(&mut self, mut frame: pb::SessionResponse) -> Option<pb::Header> {
         let header = frame.header.take();
         match frame.response.take() {
             Some(Response::Renewed(many)) => self.renewed(many),
@@ -35,21 +43,14 @@ impl Session {
                 self.bring(frame);
             }
         }
-        if let Some(header) = header {
-            self.consider_leader(&header);
-        }
+        header
     }
 
     fn bring(&mut self, frame: pb::SessionResponse) {
-        match self.requests.addressee(frame.request_id) {
-            Some(Addressee::Ticket(ticket)) => self.answer(ticket, frame),
-            Some(Addressee::Watch(watch)) => {
-                self.requests.forget_request(frame.request_id);
-                if let Some(failure) = frame.failure {
-                    self.watch_was_refused(watch, failure);
-                }
-            }
-            None => {}
+        if let Some(ticket) = self.requests.ticket_of(frame.request_id) {
+            self.answer(ticket, frame);
+        } else if let Some(failure) = frame.failure {
+            self.watch_was_refused(frame.request_id, failure);
         }
     }
 

@@ -6,7 +6,7 @@ use fencepost_proto::v1 as pb;
 use super::Session;
 use super::end_acquire::rejected;
 use super::io::{Call, LeaseNo, OpId, Output};
-use super::requests::{Numbering, Task, TicketId};
+use super::requests::{Numbering, Task, TicketId, check_len};
 use super::time::Moment;
 use super::timers::Timer;
 use crate::error::Error;
@@ -49,12 +49,32 @@ impl Session {
     }
 
     pub(super) fn call(&mut self, op: OpId, call: Call) {
+        if let Err(error) = check_len(call.request.encoded_len()) {
+            self.push(Output::Failed(op, error));
+            return;
+        }
         let ticket = if call.repeatable {
             self.request(Task::Call(op), Numbering::None, call.request, None)
         } else {
             self.request_once(Task::Call(op), call.request)
         };
         self.wait_for(op, What::Call(ticket));
+    }
+
+    /// Nobody can do what was asked: everybody who waits for the service is told.
+    pub(super) fn fail_calls(&mut self, error: &Error) {
+        let waiting = self.asked.iter().filter_map(|(&op, asked)| match asked.what {
+            What::Ready => Some((op, None)),
+            What::Call(ticket) => Some((op, Some(ticket))),
+            What::Release | What::Grant(_) | What::Renew(_) | What::Revoke(_) => None,
+        });
+        for (op, ticket) in waiting.collect::<Vec<_>>() {
+            if let Some(ticket) = ticket {
+                self.finish_ticket(ticket);
+            }
+            self.stop_waiting(op);
+            self.push(Output::Failed(op, error.clone()));
+        }
     }
 
     pub(super) fn wait_for(&mut self, op: OpId, what: What) {

@@ -81,12 +81,13 @@ pub enum Input {
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Open a session stream to this endpoint, then say [`Input::LinkUp`] or [`Input::LinkDown`].
+    /// Others may be open meanwhile: at most two.
     Connect(LinkId, String),
     /// Drop this stream, or stop opening it.
     Disconnect(LinkId),
     /// Send a frame.
     Send(LinkId, Box<pb::SessionRequest>),
-    /// The service was reached and has agreed to the session.
+    /// The service was reached and has agreed to the session, which this stream carries from now on.
     Connected(LinkId, String),
     /// A [`Input::Ready`] is answered.
     Ready(OpId),

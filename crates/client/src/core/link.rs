@@ -1,11 +1,11 @@
 //! The connection: which endpoint, when to give up on it, when to try the next.
 //!
-//! One connection at a time. Endpoints are tried in turn, with pauses that grow and vary; the
-//! leader's address, which answers tell, is preferred, a bounded number of times. A connection on
-//! which nothing is heard although something should be counts as dead: TCP alone may take minutes
-//! to notice.
+//! One connection carries the session. Endpoints are tried in turn, with pauses that grow and vary.
+//! A connection on which nothing that was asked is answered counts as dead: TCP alone may take
+//! minutes to notice, and events that come by themselves prove nothing. How the session moves to a
+//! better member without giving up the one it has is in `court.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_proto::v1 as pb;
@@ -13,6 +13,7 @@ use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
 use super::Session;
+use super::court::{Court, Hints, Leaving};
 use super::io::{LinkId, Output};
 use super::requests::{doubled, jittered};
 use super::time::Moment;
@@ -25,37 +26,48 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause while leases are to be kept alive, and otherwise.
 const PAUSE_MAX_LEASED: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A connection that was up for less than this counts as one more failure: something about it, or
+/// about what is sent over it, ends it again and again.
+const STEADY: Duration = Duration::from_secs(1);
 /// Bounds of the silence after which a connection counts as dead.
 const SILENCE_MIN: Duration = Duration::from_millis(60);
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// How often in a while a hint to the leader is followed, and how long that while is.
-const HINTS_MAX: u32 = 3;
-const HINTS_SPAN: Duration = Duration::from_secs(10);
-/// How long a hinted address that could not be reached is left alone.
-const SHUNNED_FOR: Duration = Duration::from_secs(30);
+/// How long an endpoint is left alone that fell silent. The others may name it as the leader until
+/// they have elected another one.
+const SILENT_SHUNNED_FOR: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    state: State,
+    pub(super) state: State,
     made: u64,
     /// The next endpoint to try.
     cursor: usize,
     failures: u32,
-    heard_at: Moment,
-    /// Since when an answer is due and nothing was heard.
+    up_since: Moment,
+    /// When something that was asked was last answered.
+    answered_at: Moment,
+    /// Since when an answer is due and none has come.
     expecting: Option<Moment>,
+    /// The last request that was sent, and the last one that was answered, by their numbers.
+    asked: u64,
+    answered: u64,
     requests_max: usize,
-    /// Where to go next, and whether the present endpoint came from a hint.
-    hint: Option<String>,
-    is_hinted: bool,
-    hints_left: u32,
-    hints_refill_at: Moment,
+    /// A better member that is being tried, and the connection that it replaced.
+    pub(super) court: Option<Court>,
+    pub(super) leaving: Option<Leaving>,
+    pub(super) hints: Hints,
+    /// Endpoints that are left alone, and until when. Bounded: what is over is forgotten, and each
+    /// hint that is followed costs a part of a budget.
     shunned: BTreeMap<String, Moment>,
-    trouble: String,
+    /// The cluster that this session belongs to: the first one that it has met.
+    cluster: Option<u64>,
+    /// Which of the configured endpoints were found to belong to another one.
+    pub(super) foreign: BTreeSet<String>,
+    pub(super) trouble: String,
 }
 
 #[derive(Debug, Default)]
-enum State {
+pub(super) enum State {
     #[default]
     New,
     /// Pauses until then.
@@ -63,6 +75,12 @@ enum State {
     /// The stream is being opened, or the greeting is on its way.
     Dialing(LinkId, String, Moment),
     Up(LinkId, String),
+}
+
+/// What a member has agreed to.
+pub(super) struct Welcome {
+    pub(super) requests_max: usize,
+    pub(super) header: Option<pb::Header>,
 }
 
 impl Link {
@@ -86,6 +104,10 @@ impl Link {
         self.requests_max
     }
 
+    pub(super) fn is_shunned(&self, endpoint: &str, now: Moment) -> bool {
+        self.shunned.get(endpoint).is_some_and(|&until| until > now)
+    }
+
     /// What went wrong last.
     pub(super) fn trouble(&self) -> String {
         match self.trouble.as_str() {
@@ -100,33 +122,46 @@ impl Session {
     /// The first input begins to connect.
     pub(super) fn start_link(&mut self) {
         if matches!(self.link.state, State::New) {
-            self.link.hints_left = HINTS_MAX;
             self.dial();
         }
     }
 
     fn dial(&mut self) {
-        let hint = self.link.hint.take();
-        self.link.is_hinted = hint.is_some();
-        let count = self.config.endpoints.len().max(1);
-        let endpoint = hint.unwrap_or_else(|| {
-            let at = self.link.cursor % count;
-            self.link.cursor = at + 1;
-            self.config.endpoints.get(at).cloned().unwrap_or_default()
-        });
-        self.link.made += 1;
-        let id = LinkId(self.link.made);
+        let endpoint = self.next_endpoint();
+        let id = self.next_link();
         let until = self.now.after(self.config.dial_timeout);
         self.link.state = State::Dialing(id, endpoint.clone(), until);
-        self.link.expecting = None;
         self.timers.arm(Timer::Link, until);
         self.push(Output::Connect(id, endpoint));
     }
 
-    /// The stream is open: the greeting goes first.
+    pub(super) fn next_link(&mut self) -> LinkId {
+        self.link.made += 1;
+        LinkId(self.link.made)
+    }
+
+    /// The endpoint whose turn it is. Those that are left alone are passed over while there is
+    /// another one.
+    pub(super) fn next_endpoint(&mut self) -> String {
+        let endpoints = &self.config.endpoints;
+        let count = endpoints.len().max(1);
+        let is_tried = |endpoint: &String| {
+            self.link.court.as_ref().is_some_and(|court| court.endpoint == *endpoint)
+        };
+        let is_good = |at: &usize| {
+            let endpoint = endpoints.get(*at);
+            endpoint.is_some_and(|one| !self.link.is_shunned(one, self.now) && !is_tried(one))
+        };
+        let first = self.link.cursor % count;
+        let at = (0..count).map(|step| (first + step) % count).find(is_good).unwrap_or(first);
+        self.link.cursor = at + 1;
+        endpoints.get(at).cloned().unwrap_or_default()
+    }
+
+    /// A stream is open: the greeting goes first.
     pub(super) fn greet(&mut self, link: LinkId) {
-        let State::Dialing(id, ..) = self.link.state else { return };
-        if id != link {
+        let is_dialed = matches!(self.link.state, State::Dialing(id, ..) if id == link);
+        if !is_dialed && !self.is_courting(link) {
             return;
         }
         let hello = pb::SessionHello {
@@ -143,56 +178,99 @@ impl Session {
     pub(super) fn hear_welcome(&mut self, frame: pb::SessionResponse) {
         let State::Dialing(id, endpoint, _) = &self.link.state else { return };
         let (id, endpoint) = (*id, endpoint.clone());
-        match (frame.failure, frame.response) {
-            (None, Some(Response::Welcome(welcome))) if welcome.version == VERSION => {
-                self.link.state = State::Up(id, endpoint.clone());
-                self.link.trouble.clear();
-                self.link.requests_max = match welcome.requests_max {
-                    0 => usize::MAX,
-                    max => usize::try_from(max).unwrap_or(usize::MAX),
-                };
-                if frame.header.as_ref().is_some_and(|header| self.follow_leader(header)) {
-                    return;
-                }
-                self.link.failures = 0;
-                self.link_is_up(id, endpoint);
+        match self.read_welcome(&endpoint, frame) {
+            Ok(welcome) => self.link_is_up(id, endpoint, &welcome),
+            Err(why) => {
+                self.break_link(&why);
+                self.fail_without_cluster(&why);
             }
-            (Some(failure), _) => {
-                self.break_link(&format!("{}: {}", failure.code, failure.message));
-            }
-            _ => self.break_link("the service did not greet back"),
         }
     }
 
-    fn link_is_up(&mut self, id: LinkId, endpoint: String) {
+    /// What a member answers to the greeting. One of another cluster is left alone: leases and
+    /// tokens of the one mean nothing to the other.
+    pub(super) fn read_welcome(
+        &mut self,
+        endpoint: &str,
+        frame: pb::SessionResponse,
+    ) -> Result<Welcome, String> {
+        if let Some(failure) = frame.failure {
+            return Err(format!("{}: {}", failure.code, failure.message));
+        }
+        let Some(Response::Welcome(welcome)) = frame.response else {
+            return Err(format!("{endpoint} did not greet back"));
+        };
+        if welcome.version != VERSION {
+            return Err(format!("{endpoint} speaks version {} of sessions", welcome.version));
+        }
+        let told = frame.header.as_ref().map(|header| header.cluster_id).filter(|&id| id != 0);
+        if let (Some(told), Some(own)) = (told, self.link.cluster)
+            && told != own
+        {
+            self.found_foreign(endpoint);
+            return Err(format!(
+                "{endpoint} belongs to cluster {told:016x}, and this client to cluster {own:016x}"
+            ));
+        }
+        self.link.cluster = self.link.cluster.or(told);
+        let requests_max = match welcome.requests_max {
+            0 => usize::MAX,
+            max => usize::try_from(max).unwrap_or(usize::MAX),
+        };
+        Ok(Welcome { requests_max, header: frame.header })
+    }
+
+    /// This connection carries the session from now on.
+    pub(super) fn link_is_up(&mut self, id: LinkId, endpoint: String, welcome: &Welcome) {
+        self.link.state = State::Up(id, endpoint.clone());
+        self.link.trouble.clear();
+        self.link.foreign.clear();
+        self.link.requests_max = welcome.requests_max;
+        self.link.up_since = self.now;
+        self.link.answered_at = self.now;
+        self.link.expecting = None;
+        self.stop_courting(&endpoint);
+        self.stop_seeking();
         self.push(Output::Connected(id, endpoint));
         self.timers.arm(Timer::Link, self.now.after(self.config.ping_every));
         self.renew_after_reconnect();
         self.renew_for_users();
         self.tell_ready();
         self.watches_again();
+        if let Some(header) = &welcome.header {
+            self.consider_leader(header);
+        }
     }
 
-    /// Something was sent that is answered soon.
-    pub(super) fn expect_frame(&mut self) {
+    /// A request goes out that is answered soon.
+    pub(super) fn expect_answer(&mut self, request_id: u64) {
+        self.link.asked = request_id;
         if self.link.expecting.is_none() {
             self.link.expecting = Some(self.now);
             self.timers.arm(Timer::Link, self.now.after(self.silence_max()));
         }
     }
 
-    pub(super) fn heard_frame(&mut self) {
-        self.link.heard_at = self.now;
-        self.link.expecting = None;
+    /// A frame has come over the present connection. It counts if it answers something that was
+    /// asked after everything that was answered before: events, and further answers to one request,
+    /// come from a member that may not read what it is sent.
+    pub(super) fn heard_answer(&mut self, request_id: u64) {
+        let link = &mut self.link;
+        if request_id > link.answered && request_id <= link.asked {
+            link.answered = request_id;
+            link.answered_at = self.now;
+            link.expecting = (link.answered < link.asked).then_some(self.now);
+        }
     }
 
     /// How long a connection may be silent although something should be heard.
-    fn silence_max(&self) -> Duration {
+    pub(super) fn silence_max(&self) -> Duration {
         let ttl = self.leases.ttl_min().unwrap_or(Duration::MAX);
         (ttl / 8).clamp(SILENCE_MIN, SILENCE_MAX)
     }
 
     pub(super) fn look_after_link(&mut self) {
+        self.look_after_court();
         let now = self.now;
         match &self.link.state {
             State::New => {}
@@ -205,11 +283,12 @@ impl Session {
             State::Dialing(_, _, until) => self.timers.arm(Timer::Link, *until),
             State::Up(id, endpoint) => {
                 let dead_at = self.link.expecting.map(|since| since.after(self.silence_max()));
-                let ping_at = self.link.heard_at.after(self.config.ping_every);
+                let ping_at = self.link.answered_at.after(self.config.ping_every);
                 match dead_at {
                     Some(at) if now >= at => {
-                        let why = format!("{endpoint} fell silent");
-                        self.break_link(&why);
+                        let endpoint = endpoint.clone();
+                        self.shun(&endpoint, SILENT_SHUNNED_FOR);
+                        self.break_link(&format!("{endpoint} fell silent"));
                     }
                     Some(at) => self.timers.arm(Timer::Link, at),
                     None if now >= ping_at => {
@@ -228,10 +307,12 @@ impl Session {
         self.send_frame(link, pb::SessionRequest { request_id, once: None, request });
     }
 
-    /// The stream has ended by itself.
+    /// A stream has ended by itself.
     pub(super) fn link_is_down(&mut self, link: LinkId, why: &str) {
         if self.link.is(link) {
             self.lose_link(why);
+        } else {
+            self.court_is_down(link);
         }
     }
 
@@ -246,11 +327,8 @@ impl Session {
     fn lose_link(&mut self, why: &str) {
         self.link.trouble = why.to_owned();
         let was_up = self.link.is_up();
-        if let State::Dialing(_, endpoint, _) = &self.link.state
-            && self.link.is_hinted
-        {
-            let until = self.now.after(SHUNNED_FOR);
-            self.link.shunned.insert(endpoint.clone(), until);
+        if was_up && self.now.since(self.link.up_since) >= STEADY {
+            self.link.failures = 0;
         }
         self.link.failures = self.link.failures.saturating_add(1);
         let pause = self.pause();
@@ -277,52 +355,10 @@ impl Session {
         jittered(&mut self.rng, pause)
     }
 
-    /// An answer tells who leads.
-    pub(super) fn consider_leader(&mut self, header: &pb::Header) {
-        if self.link.is_up() {
-            self.follow_leader(header);
-        }
-    }
-
-    /// Goes to the leader if this is another member, and it is worth trying.
-    fn follow_leader(&mut self, header: &pb::Header) -> bool {
-        let is_elsewhere = header.leader_id != 0
-            && header.leader_id != header.member_id
-            && !header.leader_address.is_empty();
-        let State::Up(id, endpoint) = &self.link.state else { return false };
-        if !is_elsewhere {
-            return false;
-        }
-        let address = with_scheme(&header.leader_address, endpoint);
-        if self.now >= self.link.hints_refill_at {
-            self.link.hints_left = HINTS_MAX;
-            self.link.hints_refill_at = self.now.after(HINTS_SPAN);
-        }
-        self.link.shunned.retain(|_, until| *until > self.now);
-        if address == *endpoint
-            || self.link.hints_left == 0
-            || self.link.shunned.contains_key(&address)
-        {
-            return false;
-        }
-        let id = *id;
-        self.link.hints_left -= 1;
-        self.push(Output::Disconnect(id));
-        self.requests_lost_link();
-        self.watches_lost_link();
-        self.link.hint = Some(address);
-        self.dial();
-        true
-    }
-}
-
-/// An address as an endpoint, with the scheme of the one that told of it.
-fn with_scheme(address: &str, like: &str) -> String {
-    if address.contains("://") {
-        return address.to_owned();
-    }
-    match like.split_once("://") {
-        Some((scheme, _)) => format!("{scheme}://{address}"),
-        None => address.to_owned(),
+    /// Leaves an endpoint alone for a while.
+    pub(super) fn shun(&mut self, endpoint: &str, span: Duration) {
+        let now = self.now;
+        self.link.shunned.retain(|_, until| *until > now);
+        self.link.shunned.insert(endpoint.to_owned(), now.after(span));
     }
 }

@@ -16,6 +16,7 @@ mod acquire;
 mod answer;
 mod call;
 mod config;
+mod court;
 mod end_acquire;
 mod hold;
 mod io;
@@ -123,6 +124,7 @@ impl Session {
         }
         self.take(input);
         self.flush();
+        self.see_off();
     }
 
     /// What is to be done, in order. Taken after every input.
@@ -146,6 +148,7 @@ impl Session {
             Timer::Sweep => self.sweep(),
             Timer::Renew => self.renew_due(),
             Timer::Lease(no) => self.lease_is_due(no),
+            Timer::Watch(id) => self.watch_is_due(id),
             Timer::Op(op) => self.op_is_due(op),
         }
     }

@@ -102,7 +102,10 @@ impl Session {
         for no in self.leases.wanted() {
             let Some(lease) = self.leases.get_mut(no) else { continue };
             lease.unconfirmed = 0;
+            // A lease that is revoked when its stream ends needs a renewal to know of this one.
+            let is_users = matches!(lease.usage, Use::User { .. });
             let at = lease.confirmed.after(lease.interval / 2).max(now).min(lease.renew_at);
+            let at = if is_users { now } else { at };
             self.schedule_renewal(no, at);
         }
         self.renew_due();

@@ -11,9 +11,10 @@ use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
-use super::io::{HoldId, LeaseNo, LinkId, OpId, Output, WatchId};
+use super::io::{HoldId, LeaseNo, LinkId, OpId, Output};
 use super::time::Moment;
 use super::timers::Timer;
+use crate::error::Error;
 
 /// After so long without an answer on a good connection, a request is sent again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,6 +22,19 @@ const PATIENCE_MAX: Duration = Duration::from_secs(8);
 /// After a refusal that may pass, a request is sent again after so long.
 const RETRY: Duration = Duration::from_millis(25);
 const RETRY_MAX: Duration = Duration::from_secs(1);
+/// How often, at most, all requests are looked at for those that are to be sent again.
+const SWEEP_EVERY: Duration = Duration::from_millis(10);
+/// Bytes of one request, as the service bounds it. A larger one would end the stream, with
+/// everything else that is on it.
+pub(super) const REQUEST_LEN_MAX: usize = 3 << 19;
+/// What surrounds the body of a request: its number, and the marks of its repeats.
+const FRAME_LEN: usize = 64;
+/// Of the requests that may be open, so many are kept for what keeps and gives back locks; but no
+/// more than a fourth.
+const RESERVED: usize = 1_024;
+/// How many requests that have to wait for a number are passed over when others are sent. It bounds
+/// what one frame costs while thousands wait.
+const PASSED_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TicketId(u64);
@@ -92,22 +106,38 @@ impl Ticket {
     }
 }
 
-/// Who an answer is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Addressee {
-    Ticket(TicketId),
-    Watch(WatchId),
+/// Refuses what the service would not even read.
+pub(super) fn check_len(len: usize) -> Result<(), Error> {
+    let len = len + FRAME_LEN;
+    if len <= REQUEST_LEN_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a request of {len} bytes is too large: the service takes {REQUEST_LEN_MAX}"
+    )))
+}
+
+/// What came of sending a request.
+enum Sending {
+    Done,
+    /// Too much is open.
+    NoRoom,
+    /// Too many numbers of the same caller are open.
+    NoNumber,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     tickets: BTreeMap<TicketId, Ticket>,
     made: u64,
-    /// Not sent on the present connection.
-    unsent: BTreeSet<TicketId>,
+    /// Not sent on the present connection, and due: what is never held back, and the rest.
+    urgent: BTreeSet<TicketId>,
+    ordinary: BTreeSet<TicketId>,
+    /// Left to the connection before the present one, because they must not be sent twice.
+    left_behind: BTreeSet<TicketId>,
     farewells: usize,
-    /// For the present connection only.
-    by_request: BTreeMap<u64, Addressee>,
+    /// What was sent and not answered. Numbers are never used again, whatever the connection.
+    by_request: BTreeMap<u64, TicketId>,
     last_request: u64,
 }
 
@@ -124,26 +154,37 @@ impl Requests {
         self.farewells > 0
     }
 
-    /// A number for a request on the present connection.
-    pub(super) fn next_request(&mut self, addressee: Option<Addressee>) -> u64 {
+    /// A number for a request.
+    pub(super) fn next_request(&mut self, ticket: Option<TicketId>) -> u64 {
         self.last_request += 1;
-        if let Some(addressee) = addressee {
-            self.by_request.insert(self.last_request, addressee);
+        if let Some(ticket) = ticket {
+            self.by_request.insert(self.last_request, ticket);
         }
         self.last_request
     }
 
-    pub(super) fn addressee(&self, request: u64) -> Option<Addressee> {
+    pub(super) fn ticket_of(&self, request: u64) -> Option<TicketId> {
         self.by_request.get(&request).copied()
     }
 
-    pub(super) fn forget_request(&mut self, request: u64) {
-        self.by_request.remove(&request);
+    pub(super) fn left_behind_nothing(&self) -> bool {
+        self.left_behind.is_empty()
+    }
+
+    /// Lets a request be sent as soon as there is room.
+    fn queue(&mut self, id: TicketId) {
+        match self.tickets.get(&id).map(|ticket| ticket.task.is_ordinary()) {
+            Some(true) => self.ordinary.insert(id),
+            Some(false) => self.urgent.insert(id),
+            None => false,
+        };
     }
 
     fn remove(&mut self, id: TicketId) -> Option<Ticket> {
         let ticket = self.tickets.remove(&id)?;
-        self.unsent.remove(&id);
+        self.urgent.remove(&id);
+        self.ordinary.remove(&id);
+        self.left_behind.remove(&id);
         if ticket.task.is_farewell() {
             self.farewells -= 1;
         }
@@ -185,7 +226,7 @@ impl Session {
             request_ids: Vec::new(),
         };
         self.requests.tickets.insert(id, ticket);
-        self.requests.unsent.insert(id);
+        self.requests.queue(id);
         id
     }
 
@@ -200,39 +241,58 @@ impl Session {
 
     /// Sends what was not sent on this connection yet, as far as there is room.
     pub(super) fn flush(&mut self) {
-        if self.requests.unsent.is_empty() || !self.link.is_up() {
-            return;
-        }
-        let unsent = std::mem::take(&mut self.requests.unsent);
-        let mut left = BTreeSet::new();
-        for id in unsent {
-            let due = self.requests.get(id).is_some_and(|ticket| ticket.again_at <= self.now);
-            if !due || !self.transmit(id) {
-                left.insert(id);
-            }
-        }
-        self.requests.unsent = left;
+        let Some(link) = self.link.up_id() else { return };
+        let urgent = std::mem::take(&mut self.requests.urgent);
+        self.requests.urgent = self.send_all(link, urgent);
+        let ordinary = std::mem::take(&mut self.requests.ordinary);
+        self.requests.ordinary = self.send_all(link, ordinary);
     }
 
-    fn transmit(&mut self, id: TicketId) -> bool {
-        let Some(link) = self.link.up_id() else { return false };
-        let room = self.requests.by_request.len() < self.link.requests_max();
-        let Some(ticket) = self.requests.tickets.get_mut(&id) else { return true };
-        if ticket.task.is_ordinary() && !room {
-            return false;
+    /// Sends these in order, as far as there is room. Returns those that are left.
+    fn send_all(&mut self, link: LinkId, mut unsent: BTreeSet<TicketId>) -> BTreeSet<TicketId> {
+        let mut passed = Vec::new();
+        while passed.len() < PASSED_MAX
+            && let Some(id) = unsent.pop_first()
+        {
+            match self.transmit(link, id) {
+                Sending::Done => {}
+                Sending::NoNumber => passed.push(id),
+                Sending::NoRoom => {
+                    unsent.insert(id);
+                    break;
+                }
+            }
+        }
+        unsent.extend(passed);
+        unsent
+    }
+
+    /// Whether one more request may be open that could as well wait.
+    fn has_room(&self) -> bool {
+        let max = self.link.requests_max();
+        self.requests.by_request.len() < max - RESERVED.min(max / 4)
+    }
+
+    fn transmit(&mut self, link: LinkId, id: TicketId) -> Sending {
+        let has_room = self.has_room();
+        let Some(ticket) = self.requests.tickets.get_mut(&id) else { return Sending::Done };
+        if ticket.task.is_ordinary() && !has_room {
+            return Sending::NoRoom;
         }
         let numbers = match ticket.numbering {
             Numbering::None => None,
             Numbering::Client => Some(&mut self.numbers),
             Numbering::Lease(no) => match self.leases.get_mut(no) {
                 Some(lease) => Some(&mut lease.numbers),
-                None => return true,
+                None => return Sending::Done,
             },
         };
         let once = match numbers {
             None => None,
             Some(numbers) => {
-                let Some(seq) = ticket.seq.or_else(|| numbers.take()) else { return false };
+                let Some(seq) = ticket.seq.or_else(|| numbers.take()) else {
+                    return Sending::NoNumber;
+                };
                 ticket.seq = Some(seq);
                 Some(pb::Once { seq, ack_upto: numbers.ack_upto() })
             }
@@ -243,17 +303,17 @@ impl Session {
         let patience = doubled(PATIENCE, ticket.sent - 1).min(PATIENCE_MAX);
         ticket.again_at = self.now.after(jittered(&mut self.rng, patience));
         self.timers.arm(Timer::Sweep, ticket.again_at);
-        let request_id = self.requests.next_request(Some(Addressee::Ticket(id)));
+        let request_id = self.requests.next_request(Some(id));
         if let Some(ticket) = self.requests.tickets.get_mut(&id) {
             ticket.request_ids.push(request_id);
         }
         self.send_frame(link, pb::SessionRequest { request_id, once, request: Some(body) });
-        true
+        Sending::Done
     }
 
     /// Sends a frame that is to be answered soon.
     pub(super) fn send_frame(&mut self, link: LinkId, frame: pb::SessionRequest) {
-        self.expect_frame();
+        self.expect_answer(frame.request_id);
         self.push(Output::Send(link, Box::new(frame)));
     }
 
@@ -295,14 +355,13 @@ impl Session {
         for request in std::mem::take(&mut ticket.request_ids) {
             self.requests.by_request.remove(&request);
         }
-        self.requests.unsent.insert(id);
     }
 
     /// Asks again at once, for the present answer to a request that waits.
     pub(super) fn ask_now(&mut self, id: TicketId) {
         if let Some(ticket) = self.requests.tickets.get_mut(&id) {
             ticket.again_at = self.now;
-            self.requests.unsent.insert(id);
+            self.requests.queue(id);
         }
     }
 
@@ -310,7 +369,7 @@ impl Session {
     pub(super) fn sweep(&mut self) {
         let now = self.now;
         let mut next = Moment::NEVER;
-        let mut over = Vec::new();
+        let (mut over, mut due) = (Vec::new(), Vec::new());
         for (&id, ticket) in &self.requests.tickets {
             if ticket.give_up_at <= now {
                 over.push(id);
@@ -321,12 +380,15 @@ impl Session {
                 continue;
             }
             if ticket.again_at <= now {
-                self.requests.unsent.insert(id);
+                due.push(id);
             } else {
                 next = next.min(ticket.again_at);
             }
         }
-        self.timers.arm(Timer::Sweep, next);
+        self.timers.arm(Timer::Sweep, next.max(now.after(SWEEP_EVERY)));
+        for id in due {
+            self.requests.queue(id);
+        }
         for id in over {
             self.give_up(id);
         }
@@ -353,21 +415,45 @@ impl Session {
 
     /// The connection is gone: everything that is open goes over the next one.
     pub(super) fn requests_lost_link(&mut self) {
-        self.requests.by_request.clear();
-        let mut unknown = Vec::new();
-        for (&id, ticket) in &mut self.requests.tickets {
-            ticket.request_ids.clear();
-            ticket.waits = false;
-            ticket.again_at = self.now;
-            if ticket.repeatable || ticket.sent == 0 {
-                self.requests.unsent.insert(id);
-            } else {
-                unknown.push(id);
-            }
-        }
-        for id in unknown {
+        for id in self.requests_again() {
             self.call_is_unknown(id, "the connection was lost before the answer came");
         }
+    }
+
+    /// The session moves to another connection, and the old one stays for what must not be sent
+    /// twice.
+    pub(super) fn requests_move_over(&mut self) {
+        let stay = self.requests_again();
+        self.requests.left_behind.extend(stay);
+    }
+
+    /// The connection before the present one is gone.
+    pub(super) fn left_behind_is_lost(&mut self) {
+        for id in std::mem::take(&mut self.requests.left_behind) {
+            self.call_is_unknown(id, "the connection was lost before the answer came");
+        }
+    }
+
+    /// Everything that may be sent again is to be. Returns what was sent over the present connection
+    /// and may not.
+    fn requests_again(&mut self) -> Vec<TicketId> {
+        let (mut again, mut never) = (Vec::new(), Vec::new());
+        for (&id, ticket) in &mut self.requests.tickets {
+            if ticket.repeatable || ticket.sent == 0 {
+                ticket.waits = false;
+                ticket.again_at = self.now;
+                for request in ticket.request_ids.drain(..) {
+                    self.requests.by_request.remove(&request);
+                }
+                again.push(id);
+            } else if !self.requests.left_behind.contains(&id) {
+                never.push(id);
+            }
+        }
+        for id in again {
+            self.requests.queue(id);
+        }
+        never
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::io::{LeaseNo, OpId};
+use super::io::{LeaseNo, OpId, WatchId};
 use super::time::Moment;
 
 /// What a moment is for.
@@ -20,6 +20,8 @@ pub(super) enum Timer {
     Renew,
     /// The end of what is believed of a lease, or of its stay among the idle ones.
     Lease(LeaseNo),
+    /// A watch that was refused is asked for again.
+    Watch(WatchId),
     /// A request of the user takes too long.
     Op(OpId),
 }

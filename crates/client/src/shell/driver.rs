@@ -1,6 +1,6 @@
 //! The loop of the session's thread: inputs in, outputs carried out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +39,11 @@ pub(super) struct Driver {
     holds: HashMap<HoldId, Arc<HoldState>>,
     leases: HashMap<LeaseNo, Arc<LeaseState>>,
     watches: HashMap<WatchId, Arc<WatchQueue>>,
-    link: Option<Link>,
+    /// The one that carries the session, one that is tried, and one that is left: the session opens
+    /// no more.
+    links: BTreeMap<LinkId, Link>,
+    /// Which of them other calls use as well.
+    shared: Option<LinkId>,
     link_events: mpsc::Sender<LinkEvent>,
     /// Since when the client is being closed, and who wants to know when it is done.
     closing_since: Option<BootTime>,
@@ -48,7 +52,6 @@ pub(super) struct Driver {
 }
 
 struct Link {
-    id: LinkId,
     channel: Option<Channel>,
     outgoing: Outgoing,
     task: AbortHandle,
@@ -71,7 +74,8 @@ impl Driver {
             holds: HashMap::new(),
             leases: HashMap::new(),
             watches: HashMap::new(),
-            link: None,
+            links: BTreeMap::new(),
+            shared: None,
             link_events,
             closing_since: None,
             finished: Vec::new(),
@@ -158,17 +162,14 @@ impl Driver {
     fn link_event(&mut self, event: LinkEvent) {
         match event {
             LinkEvent::Up(id, channel) => {
-                if let Some(link) = self.link.as_mut().filter(|link| link.id == id) {
+                if let Some(link) = self.links.get_mut(&id) {
                     link.channel = Some(channel);
                     self.input(Input::LinkUp(id));
                 }
             }
             LinkEvent::Frame(id, frame) => self.input(Input::Frame(id, frame)),
             LinkEvent::Down(id, why) => {
-                if self.link.as_ref().is_some_and(|link| link.id == id) {
-                    self.link = None;
-                    self.share_channel(None);
-                }
+                self.forget_link(id);
                 self.input(Input::LinkDown(id, why));
             }
         }
@@ -198,12 +199,13 @@ impl Driver {
             Output::Connect(id, address) => self.connect(id, address),
             Output::Disconnect(id) => self.disconnect(id),
             Output::Send(id, frame) => {
-                if let Some(link) = self.link.as_ref().filter(|link| link.id == id) {
+                if let Some(link) = self.links.get(&id) {
                     link.outgoing.push(*frame);
                 }
             }
-            Output::Connected(..) => {
-                let channel = self.link.as_ref().and_then(|link| link.channel.clone());
+            Output::Connected(id, _) => {
+                self.shared = Some(id);
+                let channel = self.links.get(&id).and_then(|link| link.channel.clone());
                 self.share_channel(channel);
             }
             Output::Watched(id, news) => self.watched(id, news, follow_up),
@@ -325,15 +327,21 @@ impl Driver {
         let (configure, events) = (Arc::clone(&self.configure), self.link_events.clone());
         let run = link::run(id, address, CONNECT_MAX, configure, outgoing.clone(), events);
         let task = tokio::spawn(run).abort_handle();
-        self.link = Some(Link { id, channel: None, outgoing, task });
+        self.links.insert(id, Link { channel: None, outgoing, task });
     }
 
     fn disconnect(&mut self, id: LinkId) {
-        if let Some(link) = self.link.take_if(|link| link.id == id) {
+        if let Some(link) = self.forget_link(id) {
             link.outgoing.finish();
             link.task.abort();
+        }
+    }
+
+    fn forget_link(&mut self, id: LinkId) -> Option<Link> {
+        if self.shared.take_if(|shared| *shared == id).is_some() {
             self.share_channel(None);
         }
+        self.links.remove(&id)
     }
 
     fn share_channel(&self, channel: Option<Channel>) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fencepost_client::{Client, Error, Released};
 
 use crate::support::grpc::Server;
+use crate::support::store::Store;
 use crate::{SOON, client};
 
 #[tokio::test]
@@ -26,14 +27,36 @@ async fn a_waiting_call_survives_a_leader_change() {
 
 #[tokio::test]
 async fn the_client_goes_to_the_leader() {
-    let (follower, leader) = (Server::start(), Server::start());
-    leader.with(|store| store.member_id = 2);
+    let follower = Server::start();
+    let leader = follower.beside(2);
     let address = leader.address();
     follower.with(|store| store.leader = Some((2, address)));
     let client = client(&follower, "lost").await;
-    let _guard = client.lock("a").acquire().await.expect("it is free");
+    let guard = client.lock("a").acquire().await.expect("it is free");
+    let is_there =
+        |store: &mut Store| store.streams.len() == 1 && store.members.values().copied().eq([2]);
+    follower.until(is_there).await;
+    assert!(guard.is_valid());
+    // Other calls have moved along with the session.
+    assert!(client.status().await.is_ok());
+    assert_eq!(guard.release().await, Ok(Released::InTime));
     follower.with(|store| assert!(store.claims.is_empty()));
-    leader.with(|store| assert_eq!(store.claims.len(), 1));
+}
+
+#[tokio::test]
+async fn a_leader_that_answers_nothing_is_done_without() {
+    let follower = Server::start();
+    // It accepts connections, and never says a word.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = silent.local_addr().expect("it is bound").to_string();
+    follower.with(|store| store.leader = Some((2, address)));
+    let client = client(&follower, "patient").await;
+    let guard = client.lock("a").ttl(Duration::from_millis(500)).acquire().await;
+    let guard = guard.expect("the follower passes it on");
+    // Renewals go on as if there were no hint.
+    follower.until(|store| store.renewals >= 15).await;
+    assert!(guard.is_valid());
+    follower.with(|store| assert_eq!(store.streams_seen, 1));
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! The session in a bad world: contention, partitions, pauses, clocks that differ, frames that are
 //! lost, late or double, leaders that change. Everything follows from a seed.
+//!
+//! Beside it, single schedules to the millisecond: `members.rs` and `bounds.rs`.
 
+mod bounds;
+mod members;
 #[path = "../support/mod.rs"]
 mod support;
+mod town;
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -50,18 +55,20 @@ fn findings(change: impl Fn(&mut Options), seeds: u64) -> u64 {
 
 #[test]
 fn no_two_guards_are_valid_at_once_whatever_the_network_does() {
-    let (mut acquired, mut losses) = (0, 0);
+    let (mut acquired, mut losses, mut moves) = (0, 0, 0);
     for seed in seeds() {
         let world = run(&Options::seed(seed));
         acquired += world.check.acquired;
         losses += world.check.losses;
+        moves += world.check.moves;
     }
     if number("FENCEPOST_SIM_SEED").is_some() {
         return;
     }
-    // The worlds are worth something only if locks change hands and are lost.
+    // The worlds are worth something only if locks change hands and are lost, and clients move.
     assert!(acquired > 10_000, "only {acquired} locks were acquired");
     assert!(losses > 300, "only {losses} locks were lost");
+    assert!(moves > 1_000, "only {moves} times did a session move");
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl Store {
         let Some(client) = self.streams.get(&stream).cloned() else { return };
         if let Request::Hello(hello) = request {
             self.streams.insert(stream, Some(hello.client_id));
-            let welcome = pb::SessionWelcome { version: 1, requests_max: 10_000 };
+            let welcome = pb::SessionWelcome { version: 1, requests_max: self.requests_max };
             self.send(stream, request_id, Response::Welcome(welcome));
             return;
         }

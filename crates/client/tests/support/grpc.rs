@@ -92,13 +92,22 @@ impl Server {
         let (changes, _) = watch::channel(0);
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), changes });
+        Server::listen(shared, None)
+    }
+
+    /// Another member of the same cluster.
+    pub(crate) fn beside(&self, member: u64) -> Server {
+        Server::listen(Arc::clone(&self.shared), Some(member))
+    }
+
+    fn listen(shared: Arc<Shared>, member: Option<u64>) -> Server {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let serving = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime can be made");
-            runtime.block_on(serve(serving, tell, stopped));
+            runtime.block_on(serve(serving, member, tell, stopped));
         });
         let address = told.recv().expect("the server says where it is");
         Server { shared, address, stop: Some(stop), thread: Some(thread) }
@@ -167,12 +176,13 @@ impl Drop for Server {
 
 async fn serve(
     shared: Arc<Shared>,
+    member: Option<u64>,
     tell: std::sync::mpsc::SyncSender<SocketAddr>,
     stopped: oneshot::Receiver<()>,
 ) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     tell.send(listener.local_addr().expect("it is bound")).expect("somebody waits");
-    let (locks, cluster) = (Door(Arc::clone(&shared)), Door(Arc::clone(&shared)));
+    let (locks, cluster) = (Door(Arc::clone(&shared), member), Door(Arc::clone(&shared), member));
     let serving = Transport::builder()
         .add_service(LockServiceServer::new(locks))
         .add_service(ClusterServiceServer::new(cluster))
@@ -191,7 +201,7 @@ async fn serve(
     }
 }
 
-struct Door(Arc<Shared>);
+struct Door(Arc<Shared>, Option<u64>);
 
 #[tonic::async_trait]
 impl LockService for Door {
@@ -208,7 +218,10 @@ impl LockService for Door {
             state.streams_opened += 1;
             let stream = state.streams_opened;
             state.streams.insert(stream, sender);
-            state.store.open(stream);
+            match self.1 {
+                Some(member) => state.store.open_at(stream, member),
+                None => state.store.open(stream),
+            }
             stream
         });
         let shared = Arc::clone(&self.0);

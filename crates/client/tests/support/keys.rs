@@ -184,6 +184,12 @@ impl Store {
             self.send(stream, request_id, Response::Watch(canceled));
             return;
         }
+        if self.refuses_watches > 0 {
+            self.refuses_watches -= 1;
+            let failure = pb::Failure { retryable: true, ..refusal("overloaded") };
+            self.fail(stream, request_id, failure);
+            return;
+        }
         if ask.start_revision != 0 && ask.start_revision < self.keys.compacted {
             let compact_revision = self.keys.compacted;
             let news = pb::WatchResponse {

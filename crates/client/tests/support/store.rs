@@ -34,8 +34,16 @@ pub(crate) struct Store {
     /// Open streams, and the client that greeted on each.
     pub(crate) streams: BTreeMap<u64, Option<String>>,
     pub(crate) frames: Vec<(u64, pb::SessionResponse)>,
+    pub(crate) cluster_id: u64,
     pub(crate) member_id: u64,
     pub(crate) leader: Option<(u64, String)>,
+    /// The members that streams lead to, if that is not `member_id`.
+    pub(crate) members: BTreeMap<u64, u64>,
+    pub(crate) requests_max: u32,
+    /// How many streams were ever opened.
+    pub(crate) streams_seen: u64,
+    /// So many watches are refused because too much is going on.
+    pub(crate) refuses_watches: u32,
     /// Requests are refused as if there were no leader.
     pub(crate) is_leaderless: bool,
     /// How many leases were renewed.
@@ -108,15 +116,27 @@ pub(crate) fn refusal(code: &str) -> pb::Failure {
 
 impl Store {
     pub(crate) fn new() -> Store {
-        Store { revision: 1, member_id: 1, ..Store::default() }
+        Store::of_cluster(7)
+    }
+
+    pub(crate) fn of_cluster(cluster_id: u64) -> Store {
+        Store { revision: 1, cluster_id, member_id: 1, requests_max: 10_000, ..Store::default() }
+    }
+
+    /// A stream to one of several members.
+    pub(crate) fn open_at(&mut self, stream: u64, member: u64) {
+        self.members.insert(stream, member);
+        self.open(stream);
     }
 
     pub(crate) fn open(&mut self, stream: u64) {
         self.streams.insert(stream, None);
+        self.streams_seen += 1;
     }
 
     pub(crate) fn close(&mut self, stream: u64) {
         self.streams.remove(&stream);
+        self.members.remove(&stream);
         self.keys.watches.retain(|&(of, _), _| of != stream);
         for claim in self.claims.values_mut() {
             claim.attached.retain(|&(of, _)| of != stream);
@@ -130,8 +150,9 @@ impl Store {
     pub(crate) fn header(&self) -> pb::Header {
         let (leader_id, leader_address) =
             self.leader.clone().unwrap_or((self.member_id, String::new()));
+        let leader_id = if self.is_leaderless { 0 } else { leader_id };
         pb::Header {
-            cluster_id: 7,
+            cluster_id: self.cluster_id,
             member_id: self.member_id,
             revision: self.revision,
             raft_term: 1,
@@ -141,9 +162,14 @@ impl Store {
         }
     }
 
+    fn header_on(&self, stream: u64) -> pb::Header {
+        let member_id = self.members.get(&stream).copied().unwrap_or(self.member_id);
+        pb::Header { member_id, ..self.header() }
+    }
+
     pub(crate) fn send(&mut self, stream: u64, request_id: u64, response: Response) {
         if self.streams.contains_key(&stream) {
-            let header = Some(self.header());
+            let header = Some(self.header_on(stream));
             let response = Some(response);
             let frame = pb::SessionResponse { request_id, header, failure: None, response };
             self.frames.push((stream, frame));
@@ -151,7 +177,7 @@ impl Store {
     }
 
     pub(crate) fn fail(&mut self, stream: u64, request_id: u64, failure: pb::Failure) {
-        let header = Some(self.header());
+        let header = Some(self.header_on(stream));
         let failure = Some(failure);
         let frame = pb::SessionResponse { request_id, header, failure, response: None };
         self.frames.push((stream, frame));

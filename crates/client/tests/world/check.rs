@@ -24,6 +24,7 @@ pub(crate) struct Check {
     claims_seen: u64,
     pub(crate) acquired: u64,
     pub(crate) losses: u64,
+    pub(crate) moves: u64,
     /// Faults are over.
     pub(crate) only_progress: bool,
     pub(crate) acquired_in_peace: u64,
@@ -50,6 +51,7 @@ impl Check {
             claims_seen: 0,
             acquired: 0,
             losses: 0,
+            moves: 0,
             only_progress: false,
             acquired_in_peace: 0,
         }

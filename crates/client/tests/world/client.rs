@@ -7,6 +7,7 @@ use fencepost_client::core::{
     Config, HoldId, Input, LockSpec, Mode, Moment, OpId, Output, Session, Wait,
 };
 
+use super::network::ADDRESSES;
 use super::{Event, MILLI, Micros, Options, SECOND, World};
 
 pub(crate) struct Client {
@@ -41,7 +42,7 @@ pub(crate) enum Doing {
 
 impl Client {
     pub(crate) fn new(at: usize, options: &Options, rng: &mut Rng) -> Client {
-        let endpoints = vec!["a".to_owned(), "b".to_owned()];
+        let endpoints = ADDRESSES[..2].iter().map(|&one| one.to_owned()).collect();
         let client_id = format!("client-{at}");
         let seed = rng.u64(..);
         #[cfg_attr(not(feature = "mutants"), expect(unused_mut, reason = "for planted bugs"))]
@@ -131,9 +132,10 @@ impl World {
 
     fn output(&mut self, client: usize, output: Output) {
         match output {
-            Output::Connect(link, _) => self.dial(client, link),
+            Output::Connect(link, address) => self.dial(client, link, &address),
             Output::Disconnect(link) => self.hang_up(client, link),
             Output::Send(link, frame) => self.send_to_server(client, link, *frame),
+            Output::Connected(link, _) => self.check_moved(client, link),
             Output::Acquired(op, held) => {
                 self.note(|| format!("c{client} {op:?} has {:?} {}", held.names, held.token));
                 self.check_acquired(client, op, &held);

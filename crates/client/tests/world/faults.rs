@@ -1,5 +1,8 @@
 //! What goes wrong, and how it is put right.
 
+use fastrand::Rng;
+
+use super::network::ADDRESSES;
 use super::{Event, MILLI, Micros, SECOND, World};
 
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +13,14 @@ pub(crate) enum Fault {
     Pause(usize),
     /// The service has no leader: it refuses everything.
     Leaderless,
+    /// The machine of the member at this place is gone.
+    Silent(usize),
+}
+
+/// Who leads, and where clients are told that it is.
+pub(crate) fn draw_leader(rng: &mut Rng) -> (u64, String) {
+    let member = rng.usize(0..ADDRESSES.len());
+    (member as u64 + 1, ADDRESSES[member].to_owned())
 }
 
 impl World {
@@ -19,7 +30,7 @@ impl World {
         }
         let client = self.rng.usize(0..self.clients.len());
         let length = self.rng.u64(50 * MILLI..6 * SECOND);
-        match self.rng.u8(0..10) {
+        match self.rng.u8(0..12) {
             0 | 1 => self.begin_fault(Fault::CutOff(client), length),
             2 | 3 => self.begin_fault(Fault::Pause(client), length),
             4 => self.begin_fault(Fault::Leaderless, length.min(2 * SECOND)),
@@ -27,11 +38,22 @@ impl World {
                 // The leader is gone: every stream breaks, and time stands still for a while.
                 self.note(|| "leader change".to_owned());
                 self.frozen_until = self.now + length.min(2 * SECOND);
+                self.server.leader = Some(draw_leader(&mut self.rng));
                 self.break_all();
             }
             6 => {
                 self.note(|| "restart".to_owned());
                 self.break_all();
+            }
+            10 => {
+                // Leadership is handed over: nothing breaks, and clients may move.
+                let leader = draw_leader(&mut self.rng);
+                self.note(|| format!("{} leads", leader.1));
+                self.server.leader = Some(leader);
+            }
+            11 => {
+                let member = self.rng.usize(0..ADDRESSES.len());
+                self.begin_fault(Fault::Silent(member), length);
             }
             7 => self.force(),
             8 => self.tamper(),
@@ -56,6 +78,9 @@ impl World {
                 self.clients[client].paused_until = until;
             }
             Fault::Leaderless => self.server.is_leaderless = true,
+            Fault::Silent(member) => {
+                self.network.silent.insert(member);
+            }
         }
         self.after(length, Event::Heal(fault));
     }
@@ -65,6 +90,9 @@ impl World {
             Fault::CutOff(client) => self.clients[client].is_cut_off = false,
             Fault::Pause(_) => {}
             Fault::Leaderless => self.server.is_leaderless = false,
+            Fault::Silent(member) => {
+                self.network.silent.remove(&member);
+            }
         }
     }
 
@@ -106,6 +134,7 @@ impl World {
         self.faults_on = false;
         self.frozen_until = self.frozen_until.min(self.now);
         self.server.is_leaderless = false;
+        self.network.silent.clear();
         for client in &mut self.clients {
             client.is_cut_off = false;
             client.paused_until = 0;

@@ -101,6 +101,7 @@ impl World {
         server.mistake = options.mistake;
         let server_rate = rng.u64(995_000..=1_000_000);
         let network = network::Network::new(&mut rng, options.faults);
+        server.leader = Some(faults::draw_leader(&mut rng));
         let clients: Vec<Client> =
             (0..options.clients).map(|at| Client::new(at, &options, &mut rng)).collect();
         let mut world = World {

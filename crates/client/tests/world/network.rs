@@ -1,12 +1,15 @@
 //! The network: streams that keep their order, break, stall, or swallow everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use fencepost_client::core::{Input, LinkId};
 use fencepost_proto::v1 as pb;
 
 use super::{Event, MILLI, Micros, World};
+
+/// The members' addresses. Clients are told of the first two; the third they may only hear of.
+pub(crate) const ADDRESSES: [&str; 3] = ["a", "b", "c"];
 
 pub(crate) struct Network {
     /// The longest ordinary delay.
@@ -16,11 +19,16 @@ pub(crate) struct Network {
     pub(crate) duplicates: u64,
     pub(crate) streams: BTreeMap<u64, Stream>,
     opened: u64,
+    /// Whether clients can reach the member that they were not told of.
+    hides_third: bool,
+    /// Members, by their place, whose machines are gone: everything to and from them is swallowed.
+    pub(crate) silent: BTreeSet<usize>,
 }
 
 pub(crate) struct Stream {
     pub(crate) client: usize,
     pub(crate) link: LinkId,
+    member: usize,
     /// When the last frame in each direction arrives: order is kept.
     to_server: Micros,
     to_client: Micros,
@@ -32,7 +40,9 @@ impl Network {
         let delay = *rng.choice(&[MILLI, 5 * MILLI, 20 * MILLI]).expect("there is one");
         let loss = if faults && rng.bool() { rng.u64(0..40) } else { 0 };
         let duplicates = if faults && rng.bool() { rng.u64(0..100) } else { 0 };
-        Network { delay, loss, duplicates, streams: BTreeMap::new(), opened: 0 }
+        let hides_third = rng.bool();
+        let (streams, silent) = (BTreeMap::new(), BTreeSet::new());
+        Network { delay, loss, duplicates, streams, opened: 0, hides_third, silent }
     }
 }
 
@@ -46,14 +56,19 @@ impl World {
     }
 
     /// A client wants a stream.
-    pub(crate) fn dial(&mut self, client: usize, link: LinkId) {
+    pub(crate) fn dial(&mut self, client: usize, link: LinkId, address: &str) {
+        let member = ADDRESSES.iter().position(|one| *one == address).expect("it is a member");
         self.network.opened += 1;
         let stream = self.network.opened;
         let (to_server, to_client) = (self.now, self.now);
-        let made = Stream { client, link, to_server, to_client, is_dead: false };
+        let made = Stream { client, link, member, to_server, to_client, is_dead: false };
         self.network.streams.insert(stream, made);
         let works = !self.clients[client].is_cut_off && self.now >= self.frozen_until;
         // A partition swallows the attempt; a service that is away refuses it.
+        let is_hidden = member == 2 && self.network.hides_third;
+        if is_hidden || self.network.silent.contains(&member) {
+            return;
+        }
         if works || !self.clients[client].is_cut_off {
             let delay = self.delay();
             self.after(delay, Event::Opened(client, stream, works));
@@ -61,11 +76,13 @@ impl World {
     }
 
     pub(crate) fn opened(&mut self, client: usize, stream: u64, good: bool) {
-        let Some(link) = self.network.streams.get(&stream).map(|stream| stream.link) else {
+        let Some((link, member)) =
+            self.network.streams.get(&stream).map(|stream| (stream.link, stream.member))
+        else {
             return;
         };
         if good {
-            self.server.open(stream);
+            self.server.open_at(stream, member as u64 + 1);
             self.input(client, Input::LinkUp(link));
         } else {
             self.network.streams.remove(&stream);
@@ -81,6 +98,22 @@ impl World {
         }
     }
 
+    /// Whether nothing comes through on this stream.
+    fn is_swallowed(&self, stream: u64) -> bool {
+        self.network.streams.get(&stream).is_none_or(|one| {
+            let is_cut_off = self.clients[one.client].is_cut_off;
+            is_cut_off || one.is_dead || self.network.silent.contains(&one.member)
+        })
+    }
+
+    /// Counts how often a session leaves a connection that works for a better one.
+    pub(crate) fn check_moved(&mut self, client: usize, link: LinkId) {
+        let others = self.network.streams.iter().filter(|(stream, one)| {
+            one.client == client && one.link < link && !self.is_swallowed(**stream)
+        });
+        self.check.moves += u64::from(others.count() > 0);
+    }
+
     fn stream_of(&self, client: usize, link: LinkId) -> Option<u64> {
         let mut streams = self.network.streams.iter();
         streams.find(|(_, one)| one.client == client && one.link == link).map(|(&id, _)| id)
@@ -93,7 +126,7 @@ impl World {
         frame: pb::SessionRequest,
     ) {
         let Some(stream) = self.stream_of(client, link) else { return };
-        if self.clients[client].is_cut_off || self.network.streams[&stream].is_dead {
+        if self.is_swallowed(stream) {
             return;
         }
         let arrival = self.now + self.delay();
@@ -124,10 +157,7 @@ impl World {
     /// Puts what the service has said on its way.
     pub(crate) fn send_frames(&mut self) {
         for (stream, frame) in self.server.take_frames() {
-            let Some(client) = self.network.streams.get(&stream).map(|one| one.client) else {
-                continue;
-            };
-            if self.clients[client].is_cut_off || self.network.streams[&stream].is_dead {
+            if self.is_swallowed(stream) {
                 continue;
             }
             let is_welcome =

@@ -1,0 +1,212 @@
+//! Which member the session talks to, and what it costs to change.
+
+use std::time::Duration;
+
+use fencepost_client::core::{Input, LockSpec, OpId, WatchId, WatchSpec};
+use fencepost_proto::v1 as pb;
+use fencepost_proto::v1::session_request::Request;
+
+use crate::support::store::Store;
+use crate::town::{State, Town};
+
+const TTL: Duration = Duration::from_secs(1);
+
+fn put(key: &str) -> Request {
+    Request::Put(pb::PutRequest { key: key.to_owned(), ..Default::default() })
+}
+
+fn is_renewal(request: &Request) -> bool {
+    matches!(request, Request::Renew(_))
+}
+
+#[test]
+fn a_leader_out_of_reach_costs_nothing() {
+    let mut town = Town::new(&["a"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.set("b", State::Swallowed);
+    town.lead("b", 2);
+    town.hold(1, "job", TTL);
+    town.run_until(300_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    let tries = town.dialed.iter().filter(|one| *one == "b").count();
+    assert!((2..=12).contains(&tries), "the leader was tried {tries} times");
+    assert_eq!(town.dialed.iter().filter(|one| *one == "a").count(), 1, "one connection is enough");
+}
+
+#[test]
+fn a_leader_that_has_fallen_silent_is_not_run_after() {
+    let mut town = Town::new(&["a", "b", "c"]);
+    for (address, id) in [("a", 1), ("b", 2), ("c", 3)] {
+        town.member(address, id);
+    }
+    town.lead("b", 2);
+    town.hold(1, "job", TTL);
+    town.run_until(2_000);
+    assert!(town.count("b", is_renewal) > 0, "it has gone to the leader");
+    // The leader's machine is gone. Those who are left have not noticed, and still name it.
+    town.set("b", State::Swallowed);
+    let before = town.dialed.len();
+    town.run_until(4_500);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    assert_eq!(town.dialed[before..], ["c"], "one of the others was enough");
+    town.lead("a", 1);
+    town.run_until(10_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    assert!(town.count("a", is_renewal) > 0, "it has gone to the new leader");
+}
+
+#[test]
+fn moving_to_the_leader_loses_nothing_that_is_under_way() {
+    let mut town = Town::new(&["a"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.lead("a", 1);
+    town.hold(1, "job", Duration::from_secs(60));
+    let names = vec!["other".to_owned()];
+    town.acquire(2, LockSpec { names: names.clone(), ttl: TTL, ..LockSpec::default() });
+    town.acquire(3, LockSpec { names, ttl: TTL, ..LockSpec::default() });
+    town.input(Input::Watch(WatchId(9), WatchSpec { key: "k".to_owned(), ..Default::default() }));
+    // From here on answers of the old member are late, and the new one leads.
+    town.set("a", State::Slow);
+    town.call(4, put("k"), false);
+    town.lead("b", 2);
+    let told = pb::SessionResponse { header: Some(town.stores[0].header()), ..Default::default() };
+    town.input(Input::Frame(fencepost_client::core::LinkId(1), Box::new(told)));
+    town.run_until(50);
+    assert_eq!(town.dialed, ["a", "b"]);
+    town.call(5, put("l"), false);
+    assert!(town.answered.contains_key(&OpId(5)), "the new member has answered");
+    assert!(town.failed.is_empty(), "{:?}", town.failed);
+    town.hurry("a");
+    assert!(town.answered.contains_key(&OpId(4)), "the old one was left to answer");
+    town.run_until(3_000);
+    let hold = town.held[&OpId(2)].hold;
+    town.input(Input::Release(hold, None));
+    assert!(town.held.contains_key(&OpId(3)), "it has kept its place");
+    assert!(town.lost.is_empty() && town.failed.is_empty());
+    let events = town.watched.iter().filter(|(_, news)| {
+        matches!(news, fencepost_client::core::WatchNews::Events(events) if events.len() == 1)
+    });
+    assert_eq!(events.count(), 1, "the watch has told what happened once");
+    assert_eq!(town.stores[0].streams.len(), 1, "the old connection is not kept");
+}
+
+#[test]
+fn an_old_member_that_never_answers_is_not_waited_for_for_ever() {
+    let mut town = Town::new(&["a"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.lead("a", 1);
+    town.hold(1, "job", Duration::from_secs(60));
+    town.set("a", State::Slow);
+    town.call(4, put("k"), false);
+    town.lead("b", 2);
+    let told = pb::SessionResponse { header: Some(town.stores[0].header()), ..Default::default() };
+    town.input(Input::Frame(fencepost_client::core::LinkId(1), Box::new(told)));
+    town.run_until(20_000);
+    assert!(town.failed[&OpId(4)].is_indeterminate(), "{:?}", town.failed);
+    assert_eq!(town.stores[0].streams.len(), 1, "the old connection is not kept");
+}
+
+#[test]
+fn another_cluster_behind_a_hint_is_left_alone() {
+    let mut town = Town::new(&["a"]);
+    town.stores.push(Store::of_cluster(8));
+    town.member("a", 1);
+    town.member_of(1, "b", 2);
+    town.lead("b", 2);
+    town.hold(1, "job", TTL);
+    town.run_until(100_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    let strayed = |request: &Request| !matches!(request, Request::Hello(_));
+    assert_eq!(town.count("b", strayed), 0, "nothing is asked of another cluster");
+    assert!(town.dialed.iter().filter(|one| *one == "b").count() < 5);
+}
+
+#[test]
+fn a_cluster_that_was_replaced_by_another_is_said() {
+    let mut town = Town::new(&["a", "b"]);
+    town.stores.push(Store::of_cluster(8));
+    town.member("a", 1);
+    town.member("b", 2);
+    town.hold(1, "job", TTL);
+    town.run_until(2_000);
+    // Both members are gone, and others answer at their addresses.
+    for address in ["a", "b"] {
+        town.set(address, State::Swallowed);
+    }
+    town.run_until(6_000);
+    assert_eq!(town.lost.len(), 1);
+    for (address, id) in [("a", 1), ("b", 2)] {
+        town.member_of(1, address, id);
+    }
+    town.acquire(2, LockSpec { names: vec!["x".to_owned()], ttl: TTL, ..LockSpec::default() });
+    town.call(3, put("k"), false);
+    town.run_until(12_000);
+    for op in [2, 3] {
+        let error = town.failed.get(&OpId(op)).expect("it cannot be done any more");
+        let text = error.to_string();
+        assert!(text.contains("0000000000000007") && text.contains("0000000000000008"), "{text}");
+    }
+    assert!(town.stores[1].leases.is_empty(), "nothing was asked of the other cluster");
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_not_followed() {
+    for address in ["0.0.0.0:7420", "[::]:7420", "http://0.0.0.0:7420", "[::ffff:0.0.0.0]:1", ":1"]
+    {
+        let mut town = Town::new(&["a"]);
+        town.member("a", 1);
+        town.lead(address, 2);
+        town.hold(1, "job", TTL);
+        town.run_until(20_000);
+        assert_eq!(town.dialed, ["a"], "{address}");
+    }
+}
+
+#[test]
+fn a_member_that_has_lost_the_others_is_left_in_time() {
+    let mut town = Town::new(&["a", "b", "c"]);
+    for (address, id) in [("a", 1), ("b", 2), ("c", 3)] {
+        town.member(address, id);
+    }
+    town.hold(1, "job", TTL);
+    town.run_until(2_000);
+    town.set("a", State::Isolated);
+    town.lead("b", 2);
+    town.run_until(10_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+}
+
+#[test]
+fn without_a_leader_anywhere_the_session_stays_where_it_is() {
+    let mut town = Town::new(&["a", "b"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.hold(1, "job", Duration::from_secs(30));
+    town.run_until(1_000);
+    for address in ["a", "b"] {
+        town.set(address, State::Isolated);
+    }
+    town.run_until(30_000);
+    let renewals = |address: &str| town.count(address, is_renewal);
+    assert!(renewals("a") > 0 && renewals("b") == 0, "nothing is better elsewhere");
+}
+
+#[test]
+fn a_member_that_answers_nothing_is_left_however_much_it_tells() {
+    let mut town = Town::new(&["a", "b"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.hold(1, "job", TTL);
+    town.input(Input::Watch(WatchId(9), WatchSpec { key: "k".to_owned(), ..Default::default() }));
+    town.set("a", State::Deaf);
+    for now in 1..=500 {
+        town.run_until(now * 10);
+        town.stores[0].revision += 1;
+        town.stores[0].write_key("k", "x".into(), 0);
+    }
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    assert!(town.count("b", is_renewal) > 0, "it has gone to the other one");
+}

@@ -115,6 +115,10 @@ fn explained(error: &Error) -> (String, String) {
         Error::Compacted { revision } => {
             (error.to_string(), format!("begin at revision {revision} or later"))
         }
+        Error::WrongCluster { .. } => asked(
+            error,
+            "look whether --endpoints or FENCEPOST_ENDPOINTS names members of one cluster only",
+        ),
         Error::Damaged { .. } => asked(error, "make the backup again"),
         Error::Invalid { .. } => asked(error, "correct it, and try again"),
         Error::Protocol { .. } => {

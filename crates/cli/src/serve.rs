@@ -160,14 +160,31 @@ fn given(
 ) -> shell::Settings {
     let name = settings.name.value.clone();
     let name = name.unwrap_or_else(|| format!("node-{}", clients.port()));
-    let advertised = settings.advertise.value.clone();
     shell::Settings {
         peer_listen: settings.peer_listen.value,
         peer_advertised: settings.peer_advertise.value.clone(),
-        client: advertised.unwrap_or_else(|| clients.to_string()),
+        client: advertised(settings.advertise.value.clone(), clients),
         origin,
         observers: vec![Box::new(reporter::Reporter::new(ended))],
         ..shell::Settings::new(settings.data_dir.value.clone(), &name)
+    }
+}
+
+/// Where clients are told to connect. An address that stands for every address of this machine leads
+/// clients on other machines to their own: rather than that, they are told nothing, and stay with the
+/// member that they have reached, which passes on what they ask.
+fn advertised(advertise: Option<String>, clients: SocketAddr) -> String {
+    match advertise {
+        Some(address) => address,
+        None if clients.ip().to_canonical().is_unspecified() => {
+            tracing::warn!(
+                listen = %clients,
+                "clients are not told where this node is: --listen names no single address, and \
+                 there is no --advertise; they reach it as a leader only through other members"
+            );
+            String::new()
+        }
+        None => clients.to_string(),
     }
 }
 
@@ -208,4 +225,22 @@ fn listed(list: &str) -> Result<Vec<Listed>, Failure> {
             "correct --initial-cluster, FENCEPOST_INITIAL_CLUSTER or the configuration file",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_stands_for_all_is_not_told() {
+        let told = |given: Option<&str>, listen: &str| {
+            let listen = listen.parse().expect("it is an address");
+            advertised(given.map(str::to_owned), listen)
+        };
+        for listen in ["0.0.0.0:7420", "[::]:7420", "[::ffff:0.0.0.0]:7420"] {
+            assert_eq!(told(None, listen), "");
+            assert_eq!(told(Some("db1:7420"), listen), "db1:7420");
+        }
+        assert_eq!(told(None, "10.0.0.1:7420"), "10.0.0.1:7420");
+    }
 }

@@ -93,7 +93,10 @@ fn other_machines_are_kept_out_unless_asked_for() {
     }
     let mut open = command(home.path(), ["serve", "--listen", "0.0.0.0:0", "--insecure"]);
     open.args(["--peer-listen", "127.0.0.1:0"]);
-    drop(Server::ready(Running::start(open)));
+    let server = Server::ready(Running::start(open));
+    // To other machines this address would be their own: clients are not told of it.
+    server.process.err.wait_for("there is no --advertise");
+    assert_eq!(server.json(&["status"])["members"][0]["client"], "");
 }
 
 #[test]

@@ -79,6 +79,12 @@ impl Cluster for EtcdDoor {
     }
 }
 
+/// Where clients reach a member: nowhere, if it does not tell.
+fn client_urls(address: &str) -> Vec<String> {
+    let is_told = !address.is_empty();
+    is_told.then(|| format!("http://{address}")).into_iter().collect()
+}
+
 /// An address without its scheme.
 fn address(url: &str) -> String {
     url.split_once("://").map_or(url, |(_, address)| address).to_owned()
@@ -101,7 +107,7 @@ impl EtcdDoor {
             id: member.id,
             name: member.name.clone(),
             peer_urls: vec![format!("http://{}", member.peer)],
-            client_urls: vec![format!("http://{}", member.client)],
+            client_urls: client_urls(&member.client),
             is_learner: status.members.standing(member.id) == Some(Standing::Learner),
         };
         status.members.members.values().map(shown).collect()

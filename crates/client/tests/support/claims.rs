@@ -379,6 +379,7 @@ impl Store {
                     } else {
                         left(claim.forced_at).max(1)
                     },
+                    metadata_cut: false,
                 });
             } else {
                 lock.waiters_total += 1;
@@ -392,6 +393,16 @@ impl Store {
                     ..Default::default()
                 });
             }
+        }
+        lock
+    }
+
+    /// The same, and only what concerns one lease if one is named.
+    pub(crate) fn lock_part(&self, ask: &pb::GetLockRequest) -> pb::Lock {
+        let mut lock = self.lock_view(&ask.name);
+        if ask.lease_id != 0 {
+            lock.holders.retain(|holder| holder.lease_id == ask.lease_id);
+            lock.waiters.retain(|waiter| waiter.lease_id == ask.lease_id);
         }
         lock
     }

@@ -37,7 +37,7 @@ impl Store {
             Request::Watch(ask) => return self.watch(stream, request_id, ask),
             Request::GetLock(ask) => Ok(Response::Lock(pb::GetLockResponse {
                 header: Some(self.header()),
-                lock: Some(self.lock_view(&ask.name)),
+                lock: Some(self.lock_part(&ask)),
             })),
             Request::Put(ask) => self.put(&ask),
             Request::Range(ask) => Ok(self.range(&ask)),

@@ -168,7 +168,12 @@ impl Store {
             prev_kvs.clear();
         }
         let header = Some(self.header());
-        Response::Deleted(pb::DeleteRangeResponse { header, deleted: keys.len() as u64, prev_kvs })
+        Response::Deleted(pb::DeleteRangeResponse {
+            header,
+            deleted: keys.len() as u64,
+            prev_kvs,
+            ..Default::default()
+        })
     }
 
     pub(crate) fn compact(&mut self, revision: i64) {

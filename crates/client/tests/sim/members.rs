@@ -195,6 +195,17 @@ fn without_a_leader_anywhere_the_session_stays_where_it_is() {
 }
 
 #[test]
+fn a_connection_that_ends_again_and_again_is_made_with_pauses() {
+    let mut town = Town::new(&["a"]);
+    town.member("a", 1);
+    town.set("a", State::Ending);
+    town.acquire(1, LockSpec { names: vec!["x".to_owned()], ttl: TTL, ..LockSpec::default() });
+    town.run_until(10_000);
+    let dialed = town.dialed.len();
+    assert!((20..=100).contains(&dialed), "{dialed} connections in ten seconds");
+}
+
+#[test]
 fn a_member_that_answers_nothing_is_left_however_much_it_tells() {
     let mut town = Town::new(&["a", "b"]);
     town.member("a", 1);

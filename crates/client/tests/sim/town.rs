@@ -27,6 +27,8 @@ pub(crate) enum State {
     Slow,
     /// It has lost the others: it knows of no leader, and refuses everything.
     Isolated,
+    /// It greets, and ends the stream with the first request.
+    Ending,
 }
 
 struct Member {
@@ -128,7 +130,7 @@ impl Town {
     fn arrive(&mut self, stream: u64, frame: pb::SessionResponse, inputs: &mut VecDeque<Input>) {
         let Some(address) = self.links.get(&stream) else { return };
         match self.members[address].state {
-            State::Good | State::Deaf | State::Isolated => {
+            State::Good | State::Deaf | State::Isolated | State::Ending => {
                 inputs.push_back(Input::Frame(LinkId(stream), Box::new(frame)));
             }
             State::Slow => self.on_its_way.push((stream, frame)),
@@ -198,6 +200,12 @@ impl Town {
                 let request_id = frame.request_id;
                 let told = pb::SessionResponse { request_id, header, failure, response: None };
                 inputs.push_back(Input::Frame(LinkId(stream), Box::new(told)));
+            }
+            State::Ending if is_greeting => store.receive(stream, frame),
+            State::Ending => {
+                store.close(stream);
+                self.links.remove(&stream);
+                inputs.push_back(Input::LinkDown(LinkId(stream), "ended".to_owned()));
             }
             State::Swallowed | State::Deaf => {}
         }

@@ -6,6 +6,7 @@
 //! One file per verb. A new verb is a module with `run`, a variant of [`Verb`] and one arm of
 //! [`dispatch`].
 
+mod bench;
 mod command;
 mod contract;
 mod etcd3;
@@ -49,6 +50,8 @@ enum Verb {
     Sim(sim::Args),
     /// Run the simulator for hours: fresh seeds, planted bugs, and every seed twice
     Soak(soak::Args),
+    /// Measure Fencepost beside etcd, ZooKeeper and Redis, in one run
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Tidy => tidy::run(&root),
         Verb::Sim(args) => sim::run(&root, args),
         Verb::Soak(args) => soak::run(&root, args),
+        Verb::Bench(args) => bench::run(&root, args),
     }
 }
 

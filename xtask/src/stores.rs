@@ -1,4 +1,5 @@
-//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door.
+//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door; and what the
+//! benchmark measures beside us.
 //!
 //! Guarantees: they are installed from Debian's packages where that is allowed, and where it is
 //! not, it says so. The tests start servers of their own; nothing here does.
@@ -23,12 +24,29 @@ const STORES: [Store; 4] = [
     Store { name: "etcdctl", program: "etcdctl", package: "etcd-client" },
 ];
 
+/// What the benchmark measures beside us. ZooKeeper is no program, but a file for one.
+const PEERS: [Store; 4] = [
+    Store { name: "Redis", program: "redis-server", package: "redis-server" },
+    Store { name: "etcd", program: "etcd", package: "etcd-server" },
+    Store { name: "Java", program: "java", package: "default-jre-headless" },
+    Store { name: "ZooKeeper", program: "/usr/share/java/zookeeper.jar", package: "zookeeper" },
+];
+
 /// Where Debian keeps the programs of each version of PostgreSQL.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Installs what is missing, if it may.
+/// Installs what is missing for the tests, if it may.
 pub(crate) fn install() {
-    let missing: Vec<&Store> = STORES.iter().filter(|store| !is_there(store.program)).collect();
+    install_all(&STORES, "its tests are SKIPPED");
+}
+
+/// Installs what is missing for the benchmark, if it may.
+pub(crate) fn install_peers() {
+    install_all(&PEERS, "it is NOT MEASURED");
+}
+
+fn install_all(stores: &[Store], otherwise: &str) {
+    let missing: Vec<&Store> = stores.iter().filter(|store| !is_there(store.program)).collect();
     if missing.is_empty() {
         return;
     }
@@ -41,8 +59,8 @@ pub(crate) fn install() {
     for store in missing {
         if !is_there(store.program) {
             eprintln!(
-                "==> {}: its tests are SKIPPED, because it is not installed and cannot be \
-                 installed from here: run `apt-get install {}` as root",
+                "==> {}: {otherwise}, because it is not installed and cannot be installed from \
+                 here: run `apt-get install {}` as root",
                 store.name, store.package
             );
         }

@@ -4,6 +4,7 @@
 //! arm of [`dispatch`]. A verb that talks to the service is also given [`common::Common`].
 
 mod banner;
+mod bench;
 mod common;
 mod completions;
 mod config;
@@ -80,6 +81,7 @@ enum Verb {
     Member(member::Args),
     MoveLeader(move_leader::Args),
     Snapshot(snapshot::Args),
+    Bench(bench::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -126,6 +128,7 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Member(args) => member::run(args, common),
         Verb::MoveLeader(args) => move_leader::run(&args, common),
         Verb::Snapshot(args) => snapshot::run(args, common),
+        Verb::Bench(args) => bench::run(&args, common),
         Verb::Config(args) => config::run(args, sources, common),
         Verb::Completions(args) => completions::run(&args, &Cli::command()),
         Verb::Man(args) => man::run(&args, Cli::command()),

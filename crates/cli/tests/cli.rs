@@ -5,6 +5,8 @@ mod support;
 
 #[path = "cli/backups.rs"]
 mod backups;
+#[path = "cli/bench.rs"]
+mod bench;
 #[path = "cli/cluster.rs"]
 mod cluster;
 #[path = "cli/configuration.rs"]

@@ -32,6 +32,7 @@ fn every_verb_explains_itself() {
         "member",
         "move-leader",
         "snapshot",
+        "bench",
         "config",
         "completions",
         "man",

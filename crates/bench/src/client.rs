@@ -1,0 +1,224 @@
+//! The clients: one lock at a time, over the real protocol of each system.
+//!
+//! Guarantees: what a call to [`Client::acquire`] takes is what a user of that system waits for:
+//! nothing is sent ahead, and nothing is left to be done later.
+
+mod etcd;
+mod fencepost;
+mod mux;
+mod redis;
+mod sdk;
+mod zookeeper;
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub use etcd::{Etcd, channel};
+pub use fencepost::Fencepost;
+pub use mux::{Mux, Place};
+pub use redis::Redis;
+pub use sdk::Sdk;
+pub use zookeeper::{SESSION_MS_MIN, Zookeeper};
+
+use crate::clock;
+use crate::server::{Server, System};
+
+/// How a system is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// etcd's `v3lock`: two calls for a cycle, a connection and a lease for each client.
+    Etcd,
+    /// The recipe of ephemeral sequential nodes, a session for each client.
+    Zookeeper,
+    /// `SET NX PX`, and a script that compares and deletes; a connection for each client.
+    Redis,
+    /// The same with one connection for all, as the crate offers it.
+    RedisShared,
+    /// With `appendfsync always`.
+    RedisAof,
+    /// A session stream on a connection of its own for each client.
+    Fencepost,
+    /// One SDK client for the whole process, as it is meant to be used.
+    FencepostSdk,
+    /// An SDK client with its thread and its connection for each logical client.
+    FencepostSdkOwn,
+    /// etcd's `v3lock`, asked of Fencepost.
+    FencepostEtcd,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Etcd => "etcd",
+            Kind::Zookeeper => "zookeeper",
+            Kind::Redis => "redis",
+            Kind::RedisShared => "redis-shared",
+            Kind::RedisAof => "redis-aof",
+            Kind::Fencepost => "fencepost",
+            Kind::FencepostSdk => "fencepost-sdk",
+            Kind::FencepostSdkOwn => "fencepost-sdk-own",
+            Kind::FencepostEtcd => "fencepost-etcd",
+        }
+    }
+
+    pub fn system(self) -> System {
+        match self {
+            Kind::Etcd => System::Etcd,
+            Kind::Zookeeper => System::Zookeeper,
+            Kind::Redis | Kind::RedisShared => System::Redis,
+            Kind::RedisAof => System::RedisAof,
+            Kind::Fencepost | Kind::FencepostSdk | Kind::FencepostSdkOwn | Kind::FencepostEtcd => {
+                System::Fencepost
+            }
+        }
+    }
+}
+
+/// One client of one system. It holds at most one lock.
+pub enum Client {
+    Etcd(Etcd),
+    Zookeeper(Zookeeper),
+    Redis(Redis),
+    Fencepost(Box<Fencepost>),
+    Sdk(Sdk),
+}
+
+impl Client {
+    /// Waits for a lock until it is held.
+    pub async fn acquire(&mut self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Client::Etcd(client) => client.acquire(name).await,
+            Client::Zookeeper(client) => client.acquire(name).await,
+            Client::Redis(client) => client.acquire(name).await,
+            Client::Fencepost(client) => client.acquire(name).await,
+            Client::Sdk(client) => client.acquire(name).await,
+        }
+    }
+
+    /// Gives back what is held, and waits until that is done.
+    pub async fn release(&mut self) -> anyhow::Result<()> {
+        match self {
+            Client::Etcd(client) => client.release().await,
+            Client::Zookeeper(client) => client.release().await,
+            Client::Redis(client) => client.release().await,
+            Client::Fencepost(client) => client.release().await,
+            Client::Sdk(client) => client.release().await,
+        }
+    }
+
+    /// A name for the next cycle that nobody else uses.
+    ///
+    /// ZooKeeper's lock is a node with children, which must be made before. Making one for every
+    /// cycle would be counted against it, so there it is one for each client.
+    pub async fn own_name(&mut self, client: usize, cycle: u64) -> anyhow::Result<String> {
+        if let Client::Zookeeper(zookeeper) = self {
+            let name = format!("/own-{client}");
+            if cycle == 0 {
+                zookeeper.make(&name).await?;
+            }
+            return Ok(name);
+        }
+        Ok(format!("own/{client}/{cycle}"))
+    }
+
+    /// The name of a lock that many want, made ready.
+    pub async fn common_name(&mut self, name: &str) -> anyhow::Result<String> {
+        if let Client::Zookeeper(zookeeper) = self {
+            let name = format!("/{name}");
+            zookeeper.make(&name).await?;
+            return Ok(name);
+        }
+        Ok(name.to_owned())
+    }
+}
+
+/// So many clients, connected, with their leases. Where a system has several members, they are
+/// spread over them, except where the system's own client goes to the leader by itself.
+pub async fn open(kind: Kind, server: &Server, count: usize) -> anyhow::Result<Vec<Client>> {
+    let mut clients = Vec::with_capacity(count);
+    let spread = server.addresses.iter().cycle();
+    match kind {
+        Kind::Etcd | Kind::FencepostEtcd => {
+            for address in spread.take(count) {
+                clients.push(Client::Etcd(Etcd::open(*address).await?));
+            }
+        }
+        Kind::Zookeeper => {
+            for address in spread.take(count) {
+                clients.push(Client::Zookeeper(Zookeeper::open(*address).await?));
+            }
+        }
+        Kind::Redis | Kind::RedisAof => {
+            for address in spread.take(count) {
+                clients.push(Client::Redis(Redis::open(*address).await?));
+            }
+        }
+        Kind::RedisShared => {
+            let address = server.addresses.first().context("it has no address")?;
+            let one = Redis::open(*address).await?;
+            clients.extend((0..count).map(|_| Client::Redis(one.again())));
+        }
+        Kind::Fencepost => {
+            for address in spread.take(count) {
+                clients.push(Client::Fencepost(Box::new(Fencepost::open(*address).await?)));
+            }
+        }
+        Kind::FencepostSdk => {
+            let one = Sdk::open(&server.addresses).await?;
+            clients.extend((0..count).map(|_| Client::Sdk(one.again())));
+        }
+        Kind::FencepostSdkOwn => {
+            for _ in 0..count {
+                clients.push(Client::Sdk(Sdk::open(&server.addresses).await?));
+            }
+        }
+    }
+    Ok(clients)
+}
+
+/// How long a server may take until it gives out its first lock.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long to wait between attempts. Short: the time to the first lock is measured so.
+const BETWEEN: Duration = Duration::from_millis(2);
+
+/// Waits until a server has given out its first lock, on every member that it has.
+pub async fn ready(kind: Kind, server: &Server) -> anyhow::Result<()> {
+    for address in &server.addresses {
+        let begun = clock::now();
+        while let Err(error) = limited(first_lock(kind, *address)).await {
+            if begun.elapsed() > PATIENCE {
+                return Err(error.context(format!("{} does not come up", kind.name())));
+            }
+            clock::pass(BETWEEN).await;
+        }
+    }
+    Ok(())
+}
+
+async fn first_lock(kind: Kind, address: std::net::SocketAddr) -> anyhow::Result<()> {
+    let mut client = match kind {
+        Kind::Etcd | Kind::FencepostEtcd => Client::Etcd(Etcd::open(address).await?),
+        Kind::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
+        Kind::Redis | Kind::RedisShared | Kind::RedisAof => {
+            Client::Redis(Redis::open(address).await?)
+        }
+        Kind::Fencepost | Kind::FencepostSdk | Kind::FencepostSdkOwn => {
+            Client::Fencepost(Box::new(Fencepost::open(address).await?))
+        }
+    };
+    let name = client.common_name("ready").await?;
+    client.acquire(&name).await?;
+    client.release().await
+}
+
+/// An attempt that must not take for ever.
+pub async fn limited<T>(attempt: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    match tokio::time::timeout(ATTEMPT, attempt).await {
+        Ok(outcome) => outcome,
+        Err(_) => anyhow::bail!("no answer in {ATTEMPT:?}"),
+    }
+}

@@ -1,0 +1,190 @@
+//! The benchmark's command. `cargo xtask bench` builds it, builds Fencepost, and starts it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use clap::Parser;
+use fencepost_bench::bars::{self, Verdict};
+use fencepost_bench::figures::Figures;
+use fencepost_bench::machine;
+use fencepost_bench::plot;
+use fencepost_bench::report::{self, About};
+use fencepost_bench::run::{self, Outcome, Plan, Workload};
+use fencepost_bench::server::{self, Places, System};
+use fencepost_bench::table;
+use fencepost_bench::work::Window;
+use serde::Serialize;
+
+/// Measure Fencepost beside the systems people use today
+#[derive(Parser)]
+#[command(name = "fencepost-bench")]
+struct Args {
+    /// The systems, with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "etcd,zookeeper,redis,redis-aof,fencepost")]
+    peers: Vec<System>,
+
+    /// How many nodes: 1, 3 or both
+    #[arg(long, value_delimiter = ',', default_value = "1,3")]
+    nodes: Vec<usize>,
+
+    /// Shorter, fewer, less
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these workloads, with commas between them
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Workload>,
+
+    /// How many clients take locks that nobody else wants
+    #[arg(long, value_delimiter = ',')]
+    clients: Vec<usize>,
+
+    /// How often everything is repeated
+    #[arg(long)]
+    rounds: Option<usize>,
+
+    /// The program that is measured
+    #[arg(long, value_name = "FILE")]
+    fencepost: PathBuf,
+
+    /// Where servers keep their data while they run
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Write the page and its plots, for the documentation
+    #[arg(long)]
+    write: bool,
+
+    /// `json` prints ratios and bars as one document
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let plan = plan(&args)?;
+    machine::raise_limits();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let before = machine::load();
+    let outcome = runtime.block_on(run::run(&plan))?;
+    let verdicts: Vec<Verdict> =
+        bars::all().iter().filter_map(|bar| bar.judge(&outcome.figures)).collect();
+    tell(&args, &outcome, &verdicts)?;
+    if args.write {
+        write(&plan, &outcome, &verdicts, before)?;
+    }
+    let good = verdicts.iter().all(|verdict| verdict.met) && outcome.failures.is_empty();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn plan(args: &Args) -> anyhow::Result<Plan> {
+    ensure!(args.fencepost.is_file(), "{} is no program", args.fencepost.display());
+    std::fs::create_dir_all(&args.data).context("cannot make the data directory")?;
+    let window = |warm, counted| Window {
+        warm: Duration::from_millis(warm),
+        counted: Duration::from_millis(counted),
+    };
+    let quick = args.quick;
+    let clients = match (args.clients.is_empty(), quick) {
+        (false, _) => args.clients.clone(),
+        (true, true) => vec![1, 64],
+        (true, false) => vec![1, 16, 64, 256],
+    };
+    let few = [Workload::W1, Workload::W2, Workload::W3];
+    let workloads: BTreeSet<Workload> = match (args.only.is_empty(), quick) {
+        (false, _) => args.only.iter().copied().collect(),
+        (true, true) => few.into_iter().collect(),
+        (true, false) => Workload::ALL.into_iter().collect(),
+    };
+    Ok(Plan {
+        peers: args.peers.iter().copied().collect(),
+        nodes: args.nodes.clone(),
+        workloads,
+        rounds: args.rounds.unwrap_or(if quick { 2 } else { 5 }),
+        window: if quick { window(300, 1_000) } else { window(700, 2_000) },
+        clients,
+        waiters: if quick { 2_000 } else { 10_000 },
+        held: 100_000,
+        held_growth: 1_000_000,
+        watch: Duration::from_secs(if quick { 2 } else { 5 }),
+        places: Places { fencepost: args.fencepost.clone(), data: args.data.clone() },
+    })
+}
+
+/// Writes the page and its plots into the tree.
+fn write(
+    plan: &Plan,
+    outcome: &Outcome,
+    verdicts: &[Verdict],
+    before: String,
+) -> anyhow::Result<()> {
+    let versions = plan
+        .peers
+        .iter()
+        .map(|system| format!("{}: {}", system.name(), server::version(*system, &plan.places)));
+    let about = About {
+        machine: machine::about(),
+        load: (before, machine::load()),
+        versions: versions.collect(),
+        rounds: plan.rounds,
+        warm_ms: plan.window.warm.as_millis(),
+        counted_ms: plan.window.counted.as_millis(),
+        command: command(),
+    };
+    let page = report::page(&outcome.figures, verdicts, &outcome.failures, &about);
+    std::fs::write("docs/performance.md", page).context("cannot write the page")?;
+    plot::all(&outcome.figures, "docs/performance".as_ref())
+}
+
+/// The line that repeats this run, without where things happen to be.
+fn command() -> String {
+    let mut words = vec!["cargo xtask bench".to_owned()];
+    let mut args = std::env::args().skip(1);
+    while let Some(word) = args.next() {
+        match word.as_str() {
+            "--fencepost" | "--data" => drop(args.next()),
+            _ => words.push(word),
+        }
+    }
+    words.join(" ")
+}
+
+/// The document for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    ratios: BTreeMap<&'a str, f64>,
+    bars: &'a [Verdict],
+    failures: &'a [String],
+    figures: &'a Figures,
+}
+
+fn tell(args: &Args, outcome: &Outcome, verdicts: &[Verdict]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if args.output == Format::Json {
+        let ratios = verdicts.iter().map(|one| (one.name.as_str(), one.ratio)).collect();
+        let (failures, figures) = (&outcome.failures[..], &outcome.figures);
+        serde_json::to_writer(&mut out, &Document { ratios, bars: verdicts, failures, figures })?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    for verdict in verdicts {
+        let met = if verdict.met { "met" } else { "MISSED" };
+        let (ratio, bar) = (table::number(verdict.ratio), table::number(verdict.bar));
+        writeln!(out, "{:<24} {ratio:>9}  at {} {bar:<7} {met}", verdict.name, verdict.at)?;
+    }
+    for failure in &outcome.failures {
+        writeln!(out, "not measured: {failure}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! The page `docs/performance.md`, written from the figures of one run.
+//!
+//! Guarantees: every number on it comes from the figures; what is missing stands as `-`.
+
+mod method;
+mod sections;
+
+use std::fmt::Write as _;
+
+use crate::bars::Verdict;
+use crate::figures::Figures;
+use crate::table::{markdown, number};
+
+/// What the page says beside figures.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    pub machine: String,
+    /// The load of the machine before the run and after it.
+    pub load: (String, String),
+    /// What each system says that it is.
+    pub versions: Vec<String>,
+    pub rounds: usize,
+    pub warm_ms: u128,
+    pub counted_ms: u128,
+    pub command: String,
+}
+
+/// One figure's name, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) nodes: &'a str,
+    pub(crate) point: &'a str,
+    pub(crate) who: &'a str,
+    pub(crate) metric: &'a str,
+}
+
+impl<'a> Name<'a> {
+    pub(crate) fn read(name: &'a str) -> Option<Name<'a>> {
+        let mut parts = name.split('.');
+        let mut part = || parts.next();
+        let (workload, nodes, point, who, metric) = (part()?, part()?, part()?, part()?, part()?);
+        Some(Name { workload, nodes, point, who, metric })
+    }
+}
+
+/// The whole page.
+pub fn page(figures: &Figures, verdicts: &[Verdict], failures: &[String], about: &About) -> String {
+    let mut out = String::from("# Fencepost beside its peers\n\n");
+    out.push_str(method::INTRODUCTION);
+    let _ = writeln!(out, "\n```sh\n{}\n```\n", about.command);
+    out.push_str(&headline(verdicts));
+    out.push_str(&not_measured(failures));
+    out.push_str(&sections::all(figures));
+    out.push_str(&method::text(figures, about));
+    out
+}
+
+/// The ratios: what the page is about.
+fn headline(verdicts: &[Verdict]) -> String {
+    let row = |verdict: &Verdict| {
+        let bar = format!("at {} {}", verdict.at, number(verdict.bar));
+        let met = if verdict.met { "met" } else { "**missed**" };
+        vec![verdict.name.replace('_', " "), number(verdict.ratio), bar, met.to_owned()]
+    };
+    let rows: Vec<Vec<String>> = verdicts.iter().map(row).collect();
+    let met = verdicts.iter().filter(|verdict| verdict.met).count();
+    format!(
+        "## Ratios\n\nFencepost's median divided by the other's, and the bar that it must reach. \
+         {met} of {} are met.\n\n{}\n",
+        verdicts.len(),
+        markdown(&["what", "ratio", "bar", ""], &rows)
+    )
+}
+
+fn not_measured(failures: &[String]) -> String {
+    if failures.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("Cells that could not be measured in this run:\n\n");
+    for failure in failures {
+        let _ = writeln!(out, "- {failure}");
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures() -> Figures {
+        let mut figures = Figures::default();
+        for value in [100.0, 200.0, 300.0] {
+            figures.add("w1.1n.64.etcd.per_s", value);
+            figures.add("w1.1n.64.fencepost.per_s", value * 10.0);
+        }
+        figures
+    }
+
+    #[test]
+    fn a_name_has_five_parts() {
+        let name = Name::read("w1.1n.64.redis-aof.p50_ms").unwrap();
+        let wanted =
+            Name { workload: "w1", nodes: "1n", point: "64", who: "redis-aof", metric: "p50_ms" };
+        assert_eq!(name, wanted);
+        assert_eq!(Name::read("w1.1n"), None);
+    }
+
+    #[test]
+    fn the_page_tells_medians_and_spreads() {
+        let page = page(&figures(), &[], &[], &About::default());
+        assert!(page.contains("| etcd | 200 [100..300] |"), "{page}");
+        assert!(page.contains("| fencepost | 2,000 [1,000..3,000] |"), "{page}");
+    }
+
+    #[test]
+    fn a_missed_bar_and_a_failed_cell_are_told() {
+        let verdict =
+            Verdict { name: "w1_64_etcd".into(), ratio: 4.0, bar: 5.0, at: "least", met: false };
+        let failures = ["w2 etcd: it does not come up".to_owned()];
+        let page = page(&figures(), &[verdict], &failures, &About::default());
+        assert!(page.contains("| w1 64 etcd | 4.00 | at least 5.00 | **missed** |"), "{page}");
+        assert!(page.contains("0 of 1 are met"), "{page}");
+        assert!(page.contains("- w2 etcd: it does not come up"), "{page}");
+    }
+}

@@ -1,0 +1,118 @@
+//! One run: all systems, all workloads, in turns.
+//!
+//! Within a round every system is measured at the same point before the next point comes, and rounds
+//! follow each other, so that whatever else the machine does hits all of them.
+
+mod fleet;
+mod steps;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use crate::figures::Figures;
+use crate::machine;
+use crate::server::{Places, System};
+use crate::work::Window;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Workload {
+    /// Acquire and release, uncontended
+    W1,
+    /// Hand-over between many waiters
+    W2,
+    /// Renewals
+    W3,
+    /// Memory of held locks
+    W4,
+    /// The leader is killed
+    W5,
+    /// How late leases end
+    W6,
+    /// Start to first lock, idle memory, size
+    W7,
+    /// Cost of a cycle beside a thousand and a million held locks
+    Growth,
+    /// etcd's API, served by etcd and by Fencepost
+    Door,
+}
+
+impl Workload {
+    pub const ALL: [Workload; 9] = [
+        Workload::W1,
+        Workload::W2,
+        Workload::W3,
+        Workload::W4,
+        Workload::W5,
+        Workload::W6,
+        Workload::W7,
+        Workload::Growth,
+        Workload::Door,
+    ];
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub peers: BTreeSet<System>,
+    pub nodes: Vec<usize>,
+    pub workloads: BTreeSet<Workload>,
+    pub rounds: usize,
+    pub window: Window,
+    /// How many clients, for W1.
+    pub clients: Vec<usize>,
+    /// How many waiters the growth of hand-overs is measured with, beside a hundred.
+    pub waiters: usize,
+    /// How many locks are held for W4, and beside how many growth is measured.
+    pub held: u64,
+    pub held_growth: u64,
+    pub watch: Duration,
+    pub places: Places,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Outcome {
+    pub figures: Figures,
+    /// Cells that could not be measured, and why. None is left out in silence.
+    pub failures: Vec<String>,
+}
+
+impl Outcome {
+    /// Notes a cell that failed; whatever else was measured counts all the same.
+    fn note(&mut self, cell: &str, outcome: anyhow::Result<()>) {
+        if let Err(error) = outcome {
+            say(&format!("  FAILED {cell}: {error:#}"));
+            self.failures.push(format!("{cell}: {error:#}"));
+        }
+    }
+}
+
+/// A line about how it goes, where nobody takes it for a result.
+pub(crate) fn say(line: &str) {
+    // Whoever has closed standard error does not want to hear it.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Measures everything that the plan names.
+pub async fn run(plan: &Plan) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for &nodes in &plan.nodes {
+        let mut fleet = fleet::Fleet::new(nodes, plan);
+        for round in 1..=plan.rounds {
+            say(&format!(
+                "round {round} of {}, {nodes} node(s), load {}",
+                plan.rounds,
+                machine::load()
+            ));
+            let sync = machine::bare_sync(&plan.places.data)?;
+            outcome.figures.add("sync.1n.1.disk.p50_ms", sync.quantile_ms(0.5));
+            outcome.figures.add("sync.1n.1.disk.p99_ms", sync.quantile_ms(0.99));
+            let steps = steps::Steps { plan, nodes, round, fleet: &mut fleet, out: &mut outcome };
+            steps.run().await;
+        }
+        fleet.stop().await;
+    }
+    Ok(outcome)
+}

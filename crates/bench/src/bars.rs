@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use crate::figures::Figures;
 
+/// How much of an earlier build's speed must be left.
+const REGRESSION: f64 = 0.85;
+
 /// On which side of the bar a ratio must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -101,6 +104,7 @@ pub fn all() -> Vec<Bar> {
         1.3,
     );
     etcd_door(&mut list);
+    regressions(&mut list);
     list.0
 }
 
@@ -188,6 +192,27 @@ fn etcd_door(list: &mut List) {
         "watch.1n.1000.etcd.p99_ms",
         1.0,
     );
+}
+
+/// Beside an earlier build: a loss of more than 15 % is one that people should know of.
+fn regressions(list: &mut List) {
+    let rows = [
+        ("w1.1n.1", "fencepost", "baseline"),
+        ("w1.1n.64", "fencepost", "baseline"),
+        ("w1.1n.64", "fencepost-sdk", "baseline-sdk"),
+        ("w2.1n.100", "fencepost", "baseline"),
+        ("w3.1n.best", "fencepost", "baseline"),
+    ];
+    for (cell, ours, theirs) in rows {
+        let kind = if ours == "fencepost" { "" } else { "_sdk" };
+        let name = format!("baseline_{}{kind}", cell.replace("1n.", "").replace('.', "_"));
+        list.at_least(
+            name,
+            format!("{cell}.{ours}.per_s"),
+            format!("{cell}.{theirs}.per_s"),
+            REGRESSION,
+        );
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,9 @@ pub enum Kind {
     FencepostSdkOwn,
     /// etcd's `v3lock`, asked of Fencepost.
     FencepostEtcd,
+    /// As [`Kind::Fencepost`] and [`Kind::FencepostSdk`], of an earlier build.
+    Baseline,
+    BaselineSdk,
 }
 
 impl Kind {
@@ -60,6 +63,8 @@ impl Kind {
             Kind::FencepostSdk => "fencepost-sdk",
             Kind::FencepostSdkOwn => "fencepost-sdk-own",
             Kind::FencepostEtcd => "fencepost-etcd",
+            Kind::Baseline => "baseline",
+            Kind::BaselineSdk => "baseline-sdk",
         }
     }
 
@@ -72,6 +77,7 @@ impl Kind {
             Kind::Fencepost | Kind::FencepostSdk | Kind::FencepostSdkOwn | Kind::FencepostEtcd => {
                 System::Fencepost
             }
+            Kind::Baseline | Kind::BaselineSdk => System::Baseline,
         }
     }
 }
@@ -160,12 +166,12 @@ pub async fn open(kind: Kind, server: &Server, count: usize) -> anyhow::Result<V
             let one = Redis::open(*address).await?;
             clients.extend((0..count).map(|_| Client::Redis(one.again())));
         }
-        Kind::Fencepost => {
+        Kind::Fencepost | Kind::Baseline => {
             for address in spread.take(count) {
                 clients.push(Client::Fencepost(Box::new(Fencepost::open(*address).await?)));
             }
         }
-        Kind::FencepostSdk => {
+        Kind::FencepostSdk | Kind::BaselineSdk => {
             let one = Sdk::open(&server.addresses).await?;
             clients.extend((0..count).map(|_| Client::Sdk(one.again())));
         }
@@ -206,9 +212,11 @@ async fn first_lock(kind: Kind, address: std::net::SocketAddr) -> anyhow::Result
         Kind::Redis | Kind::RedisShared | Kind::RedisAof => {
             Client::Redis(Redis::open(address).await?)
         }
-        Kind::Fencepost | Kind::FencepostSdk | Kind::FencepostSdkOwn => {
-            Client::Fencepost(Box::new(Fencepost::open(address).await?))
-        }
+        Kind::Fencepost
+        | Kind::FencepostSdk
+        | Kind::FencepostSdkOwn
+        | Kind::Baseline
+        | Kind::BaselineSdk => Client::Fencepost(Box::new(Fencepost::open(address).await?)),
     };
     let name = client.common_name("ready").await?;
     client.acquire(&name).await?;

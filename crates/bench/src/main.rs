@@ -51,6 +51,10 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     fencepost: PathBuf,
 
+    /// An earlier build of it, to compare with
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
     /// Where servers keep their data while they run
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -107,8 +111,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         (true, true) => few.into_iter().collect(),
         (true, false) => Workload::ALL.into_iter().collect(),
     };
+    let peers = args.peers.iter().copied().chain(args.baseline.as_ref().map(|_| System::Baseline));
     Ok(Plan {
-        peers: args.peers.iter().copied().collect(),
+        peers: peers.collect(),
         nodes: args.nodes.clone(),
         workloads,
         rounds: args.rounds.unwrap_or(if quick { 2 } else { 5 }),
@@ -118,7 +123,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         held: 100_000,
         held_growth: 1_000_000,
         watch: Duration::from_secs(if quick { 2 } else { 5 }),
-        places: Places { fencepost: args.fencepost.clone(), data: args.data.clone() },
+        places: Places {
+            fencepost: args.fencepost.clone(),
+            baseline: args.baseline.clone(),
+            data: args.data.clone(),
+        },
     })
 }
 
@@ -153,7 +162,7 @@ fn command() -> String {
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--fencepost" | "--data" => drop(args.next()),
+            "--fencepost" | "--data" | "--baseline" => drop(args.next()),
             _ => words.push(word),
         }
     }

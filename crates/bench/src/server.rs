@@ -26,6 +26,9 @@ pub enum System {
     /// With `appendfsync always`.
     RedisAof,
     Fencepost,
+    /// An earlier build of Fencepost, to compare with.
+    #[value(skip)]
+    Baseline,
 }
 
 impl System {
@@ -36,6 +39,7 @@ impl System {
             System::Redis => "redis",
             System::RedisAof => "redis-aof",
             System::Fencepost => "fencepost",
+            System::Baseline => "baseline",
         }
     }
 
@@ -50,8 +54,16 @@ impl System {
 pub struct Places {
     /// The binary of Fencepost that is measured.
     pub fencepost: PathBuf,
+    /// An earlier one, to compare with.
+    pub baseline: Option<PathBuf>,
     /// Below it, data directories are made.
     pub data: PathBuf,
+}
+
+impl Places {
+    fn baseline(&self) -> anyhow::Result<&Path> {
+        self.baseline.as_deref().context("there is no baseline")
+    }
 }
 
 /// Everything it takes to start one process of a server.
@@ -80,6 +92,7 @@ impl Server {
             System::Redis => redis::recipes(false, data.path())?,
             System::RedisAof => redis::recipes(true, data.path())?,
             System::Fencepost => fencepost::recipes(nodes, data.path(), &places.fencepost)?,
+            System::Baseline => fencepost::recipes(nodes, data.path(), places.baseline()?)?,
         };
         let mut children = Vec::new();
         let mut addresses = Vec::new();
@@ -153,6 +166,7 @@ pub fn program_bytes(system: System, places: &Places) -> anyhow::Result<u64> {
         System::Zookeeper => PathBuf::from(zookeeper::JAR),
         System::Redis | System::RedisAof => program("redis-server")?,
         System::Fencepost => places.fencepost.clone(),
+        System::Baseline => places.baseline()?.to_owned(),
     };
     Ok(std::fs::metadata(path)?.len())
 }
@@ -164,6 +178,7 @@ pub fn version(system: System, places: &Places) -> String {
         System::Zookeeper => zookeeper::version(),
         System::Redis | System::RedisAof => first_line("redis-server".as_ref(), &["--version"]),
         System::Fencepost => first_line(&places.fencepost, &["--version"]),
+        System::Baseline => places.baseline().ok().and_then(|at| first_line(at, &["--version"])),
     };
     asked.unwrap_or_else(|| "unknown".to_owned())
 }

@@ -57,7 +57,7 @@ pub(super) fn text(figures: &Figures, about: &About) -> String {
     );
     let _ = writeln!(
         out,
-        "- A bare append of 256 bytes with `fdatasync` on that disk, in the same run: p50 {} ms, p99 \
+        "- A bare write of 256 bytes with `fdatasync` on that disk, into a file that has its blocks, in the same run: p50 {} ms, p99 \
          {} ms.",
         spread(figures.spread("sync.1n.1.disk.p50_ms")),
         spread(figures.spread("sync.1n.1.disk.p99_ms"))

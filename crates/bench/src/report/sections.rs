@@ -27,9 +27,9 @@ const SECTIONS: [Section; 9] = [
             ("p50, ms", "p50_ms"),
             ("p99, ms", "p99_ms"),
             ("p99.9, ms", "p999_ms"),
-            ("cores, clients", "cores_clients"),
-            ("cores, servers", "cores_servers"),
-            ("cores, others", "cores_others"),
+            ("CPU, µs a cycle: servers", "cpu_us"),
+            ("clients", "cpu_us_clients"),
+            ("cores of others", "cores_others"),
         ],
         plots: &["throughput", "throughput-3", "latency"],
     },
@@ -44,6 +44,7 @@ const SECTIONS: [Section; 9] = [
             ("p99, ms", "p99_ms"),
             ("max, ms", "max_ms"),
             ("grants differ by", "unfairness"),
+            ("servers' CPU, µs each", "cpu_us"),
         ],
         plots: &[],
     },
@@ -52,8 +53,12 @@ const SECTIONS: [Section; 9] = [
         heading: "Renewing leases (W3)",
         about: "10,000 leases over 64 connections. The point is how many renewals each connection has \
                 in flight; `all` is one message with all leases of the connection, which only \
-                Fencepost has.",
-        columns: &[("renewals/s", "per_s")],
+                Fencepost has, and `4 x all` four of them.",
+        columns: &[
+            ("renewals/s", "per_s"),
+            ("cores of servers", "cores_servers"),
+            ("cores of others", "cores_others"),
+        ],
         plots: &[],
     },
     Section {

@@ -95,7 +95,9 @@ impl Steps<'_> {
             Kind::RedisShared,
             Kind::RedisAof,
             Kind::Fencepost,
+            Kind::Baseline,
             Kind::FencepostSdk,
+            Kind::BaselineSdk,
             Kind::FencepostSdkOwn,
         ]);
         for clients in self.plan.clients.clone() {
@@ -116,6 +118,8 @@ impl Steps<'_> {
         self.add("w1", &point, who, "cores_clients", done.cores.clients);
         self.add("w1", &point, who, "cores_servers", done.cores.servers);
         self.add("w1", &point, who, "cores_others", done.cores.others);
+        self.add("w1", &point, who, "cpu_us", done.cores.servers * 1e6 / done.per_s);
+        self.add("w1", &point, who, "cpu_us_clients", done.cores.clients * 1e6 / done.per_s);
         say(&format!(
             "  w1 {}n {who:<18} {point:>4} clients {:>9}/s  p50 {:>6} ms  p99 {:>6} ms  cores {:.2}/{:.2}/{:.2}",
             self.nodes,
@@ -136,6 +140,7 @@ impl Steps<'_> {
             Kind::Redis,
             Kind::RedisAof,
             Kind::Fencepost,
+            Kind::Baseline,
         ]) {
             let outcome = self.hand_over(kind).await;
             self.out.note(&format!("w2 {}", kind.name()), outcome);
@@ -172,6 +177,7 @@ impl Steps<'_> {
         self.add_latency("w2", &point, who, &done.latency);
         self.add("w2", &point, who, "cores_servers", done.cores.servers);
         self.add("w2", &point, who, "cores_others", done.cores.others);
+        self.add("w2", &point, who, "cpu_us", done.cores.servers * 1e6 / done.per_s);
         say(&format!(
             "  w2 {}n {who:<18} {point:>5} waiters {:>8}/s  p50 {:>6} ms  p99 {:>6} ms  grants differ by {}  cores {:.2}/{:.2}/{:.2}",
             self.nodes,
@@ -202,6 +208,7 @@ impl Steps<'_> {
             Kind::Redis,
             Kind::RedisAof,
             Kind::Fencepost,
+            Kind::Baseline,
         ]) {
             let outcome = self.renew(kind).await;
             self.out.note(&format!("w3 {}", kind.name()), outcome);
@@ -214,10 +221,11 @@ impl Steps<'_> {
         let shapes: &[(&str, Shape)] = match kind.system() {
             // A session is a connection, and has one ping open.
             System::Zookeeper => &[("1", Shape { window: 1, leases: 1 })],
-            System::Fencepost => &[
+            System::Fencepost | System::Baseline => &[
                 ("1", Shape { window: 1, leases: 1 }),
                 ("16", Shape { window: 16, leases: 1 }),
                 ("all", Shape { window: 1, leases: all }),
+                ("4 x all", Shape { window: 4, leases: all }),
             ],
             _ => &[("1", Shape { window: 1, leases: 1 }), ("16", Shape { window: 16, leases: 1 })],
         };
@@ -226,6 +234,8 @@ impl Steps<'_> {
             let server = self.fleet.kept(kind).await?;
             let done = renew::run(kind, server, *shape, window).await?;
             self.add("w3", point, who, "per_s", done.per_s);
+            self.add("w3", point, who, "cores_servers", done.cores.servers);
+            self.add("w3", point, who, "cores_others", done.cores.others);
             best = best.max(done.per_s);
             say(&format!(
                 "  w3 {}n {who:<18} {point:>4} in flight {:>9}/s  cores {:.2}/{:.2}/{:.2}",

@@ -19,7 +19,9 @@ pub fn shortest(system: System) -> Duration {
     match system {
         System::Etcd => Duration::from_secs(2),
         System::Zookeeper => Duration::from_millis(SESSION_MS_MIN.unsigned_abs().into()),
-        System::Redis | System::RedisAof | System::Fencepost => Duration::from_millis(500),
+        System::Redis | System::RedisAof | System::Fencepost | System::Baseline => {
+            Duration::from_millis(500)
+        }
     }
 }
 
@@ -64,7 +66,9 @@ async fn plain(kind: Kind, address: SocketAddr) -> anyhow::Result<Client> {
         System::Etcd => Client::Etcd(Etcd::open(address).await?),
         System::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
         System::Redis | System::RedisAof => Client::Redis(Redis::open(address).await?),
-        System::Fencepost => Client::Fencepost(Box::new(Fencepost::open(address).await?)),
+        System::Fencepost | System::Baseline => {
+            Client::Fencepost(Box::new(Fencepost::open(address).await?))
+        }
     })
 }
 
@@ -89,7 +93,7 @@ async fn short_lived(
             client.set_ttl(ttl);
             (Client::Redis(client), None)
         }
-        System::Fencepost => {
+        System::Fencepost | System::Baseline => {
             let client = Fencepost::with_ttl(address, millis).await?;
             (Client::Fencepost(Box::new(client)), Some(clock::now()))
         }

@@ -103,7 +103,9 @@ async fn open(kind: Kind, address: SocketAddr) -> anyhow::Result<Client> {
         System::Etcd => Client::Etcd(Etcd::open(address).await?),
         System::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
         // It stays where it is, as the others do.
-        System::Fencepost => Client::Fencepost(Box::new(Fencepost::stay(address).await?)),
+        System::Fencepost | System::Baseline => {
+            Client::Fencepost(Box::new(Fencepost::stay(address).await?))
+        }
         System::Redis | System::RedisAof => anyhow::bail!("Redis has no members"),
     })
 }

@@ -23,7 +23,8 @@ const TTL_S: i64 = 3_600;
 pub struct Shape {
     /// Messages that are open at once on each connection.
     pub window: usize,
-    /// Leases in a message. Only Fencepost has more than one.
+    /// Leases in a message. Only Fencepost has more than one. Messages that carry all leases of a
+    /// connection overlap; otherwise each has its own part of them.
     pub leases: usize,
 }
 
@@ -103,7 +104,7 @@ async fn open(kind: Kind, address: SocketAddr, number: usize) -> anyhow::Result<
             client.set_ttl(std::time::Duration::from_secs(3_600));
             Link::Redis(client, names)
         }
-        System::Fencepost => {
+        System::Fencepost | System::Baseline => {
             let mux = Mux::open(address).await?;
             let mut ids = Vec::new();
             for _ in 0..leases {
@@ -202,7 +203,12 @@ async fn redis(
 async fn fencepost(mux: &Mux, ids: &[(i64, u64)], shape: Shape, span: Span) -> anyhow::Result<u64> {
     let mut tasks = JoinSet::new();
     let share = ids.len().div_ceil(shape.window);
-    for part in ids.chunks(share) {
+    let parts: Vec<&[(i64, u64)]> = if shape.leases >= ids.len() {
+        vec![ids; shape.window]
+    } else {
+        ids.chunks(share).collect()
+    };
+    for part in parts {
         let (mux, part) = (mux.clone(), part.to_vec());
         tasks.spawn(async move {
             let (mut count, mut number) = (0, 0);

@@ -24,8 +24,9 @@ const GENERATOR: [&str; 6] =
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// Options of the benchmark: --peers etcd,zookeeper,redis,redis-aof,fencepost, --nodes 1,3,
-    /// --quick, --only w1,w2, --clients 1,64, --rounds N, --write, -o json; and --baseline REV, which
-    /// also builds that revision and compares with it, and --realtime, for busy machines
+    /// --quick, --only w1,w2, --clients 1,64, --rounds N, --window MS, --profile, --write, -o json; and
+    /// --baseline REV, which also builds that revision and compares with it, and --realtime, for busy
+    /// machines
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<String>,
 }

@@ -23,6 +23,8 @@ pub mod machine;
 #[cfg(feature = "peers")]
 pub mod plot;
 #[cfg(feature = "peers")]
+pub mod profile;
+#[cfg(feature = "peers")]
 pub mod run;
 #[cfg(feature = "peers")]
 pub mod server;

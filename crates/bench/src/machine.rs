@@ -44,6 +44,14 @@ pub fn cpu_of_all() -> f64 {
     busy.filter_map(|(_, word)| word.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
 }
 
+/// Whether this run goes before everything else on the machine.
+pub fn is_realtime() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let policy = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(38));
+    // FIFO and round robin.
+    matches!(policy, Some("1" | "2"))
+}
+
 fn ticks(path: &str) -> Option<f64> {
     let stat = fs::read_to_string(path).ok()?;
     // The name of the program stands in brackets, and may have spaces.

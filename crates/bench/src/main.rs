@@ -47,6 +47,10 @@ struct Args {
     #[arg(long)]
     rounds: Option<usize>,
 
+    /// How long each closed loop counts, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    window: Option<u64>,
+
     /// The program that is measured
     #[arg(long, value_name = "FILE")]
     fencepost: PathBuf,
@@ -58,6 +62,10 @@ struct Args {
     /// Where servers keep their data while they run
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+
+    /// Record with `perf` where Fencepost's servers spend their time, beside every cell of W1
+    #[arg(long)]
+    profile: bool,
 
     /// Write the page and its plots, for the documentation
     #[arg(long)]
@@ -100,6 +108,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         counted: Duration::from_millis(counted),
     };
     let quick = args.quick;
+    let counted = args.window.unwrap_or(if quick { 1_000 } else { 2_000 });
     let clients = match (args.clients.is_empty(), quick) {
         (false, _) => args.clients.clone(),
         (true, true) => vec![1, 64],
@@ -117,12 +126,13 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         nodes: args.nodes.clone(),
         workloads,
         rounds: args.rounds.unwrap_or(if quick { 2 } else { 5 }),
-        window: if quick { window(300, 1_000) } else { window(700, 2_000) },
+        window: window(if quick { 300 } else { 700 }, counted),
         clients,
-        waiters: if quick { 2_000 } else { 10_000 },
+        waiters: 10_000,
         held: 100_000,
         held_growth: 1_000_000,
         watch: Duration::from_secs(if quick { 2 } else { 5 }),
+        profile: args.profile,
         places: Places {
             fencepost: args.fencepost.clone(),
             baseline: args.baseline.clone(),
@@ -149,6 +159,7 @@ fn write(
         rounds: plan.rounds,
         warm_ms: plan.window.warm.as_millis(),
         counted_ms: plan.window.counted.as_millis(),
+        is_realtime: machine::is_realtime(),
         command: command(),
     };
     let page = report::page(&outcome.figures, verdicts, &outcome.failures, &about);
@@ -159,6 +170,9 @@ fn write(
 /// The line that repeats this run, without where things happen to be.
 fn command() -> String {
     let mut words = vec!["cargo xtask bench".to_owned()];
+    if machine::is_realtime() {
+        words.push("--realtime".to_owned());
+    }
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {

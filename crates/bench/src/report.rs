@@ -22,6 +22,8 @@ pub struct About {
     pub rounds: usize,
     pub warm_ms: u128,
     pub counted_ms: u128,
+    /// Whether generator and servers went before everything else on the machine.
+    pub is_realtime: bool,
     pub command: String,
 }
 

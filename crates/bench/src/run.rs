@@ -4,6 +4,7 @@
 //! follow each other, so that whatever else the machine does hits all of them.
 
 mod fleet;
+mod rare;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -68,6 +69,8 @@ pub struct Plan {
     pub held: u64,
     pub held_growth: u64,
     pub watch: Duration,
+    /// Whether to record where Fencepost spends its time, beside every cell of W1.
+    pub profile: bool,
     pub places: Places,
 }
 

@@ -55,6 +55,9 @@ pub(super) fn text(figures: &Figures, about: &About) -> String {
         "- Machine: {}. Load averages before: {}; after: {}.",
         about.machine, about.load.0, about.load.1
     );
+    if about.is_realtime {
+        out.push_str(REALTIME);
+    }
     let _ = writeln!(
         out,
         "- A bare write of 256 bytes with `fdatasync` on that disk, into a file that has its blocks, in the same run: p50 {} ms, p99 \
@@ -76,6 +79,12 @@ pub(super) fn text(figures: &Figures, about: &About) -> String {
     out.push_str(LEFT_OUT);
     out
 }
+
+const REALTIME: &str = "\
+- The machine was busy with other work, so generator and servers ran with real-time priority, all of them
+  with the same (`chrt --rr 1`). Without it, whoever sleeps until a disk has synced is woken a tick of 4 ms
+  late, and whoever is busy all the time is not.
+";
 
 const METHOD: &str = "\
 - The load generator is one process with two threads; closed loop, except for the watch.

@@ -71,11 +71,19 @@ pub async fn run_shared(
     let mut contenders = Vec::with_capacity(clients);
     let address = server.addresses[0];
     let connections = SHARED_CONNECTIONS.min(clients);
+    let mut opening = JoinSet::new();
     for _ in 0..connections {
-        let mux = Mux::open(address).await?;
-        for _ in 0..clients / connections {
-            contenders.push(Contender::Shared(mux.lease(TTL_MS).await?));
-        }
+        opening.spawn(async move {
+            let mux = Mux::open(address).await?;
+            let mut places = Vec::new();
+            for _ in 0..clients / connections {
+                places.push(Contender::Shared(mux.lease(TTL_MS).await?));
+            }
+            anyhow::Ok(places)
+        });
+    }
+    while let Some(places) = opening.join_next().await {
+        contenders.extend(places??);
     }
     contend(contenders, server, name, window).await
 }

@@ -27,8 +27,8 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "etcd,zookeeper,redis,redis-aof,fencepost")]
     peers: Vec<System>,
 
-    /// How many nodes: 1, 3 or both
-    #[arg(long, value_delimiter = ',', default_value = "1,3")]
+    /// How many nodes: 1, 3 or both [default: 1,3; quick: 1]
+    #[arg(long, value_delimiter = ',')]
     nodes: Vec<usize>,
 
     /// Shorter, fewer, less
@@ -114,6 +114,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         (true, true) => vec![1, 64],
         (true, false) => vec![1, 16, 64, 256],
     };
+    let nodes = match (args.nodes.is_empty(), quick) {
+        (false, _) => args.nodes.clone(),
+        (true, true) => vec![1],
+        (true, false) => vec![1, 3],
+    };
     let few = [Workload::W1, Workload::W2, Workload::W3];
     let workloads: BTreeSet<Workload> = match (args.only.is_empty(), quick) {
         (false, _) => args.only.iter().copied().collect(),
@@ -123,7 +128,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let peers = args.peers.iter().copied().chain(args.baseline.as_ref().map(|_| System::Baseline));
     Ok(Plan {
         peers: peers.collect(),
-        nodes: args.nodes.clone(),
+        nodes,
         workloads,
         rounds: args.rounds.unwrap_or(if quick { 2 } else { 5 }),
         window: window(if quick { 300 } else { 700 }, counted),

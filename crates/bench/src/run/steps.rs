@@ -1,5 +1,7 @@
 //! One round: every workload, and within it every system.
 
+use std::time::Duration;
+
 use super::fleet::Fleet;
 use super::{Outcome, Plan, Workload, say};
 use crate::client::Kind;
@@ -10,6 +12,8 @@ use crate::table::number;
 use crate::work::renew::Shape;
 use crate::work::{Window, cycle, handoff, renew};
 
+/// How long each of very many waiters may need until it stands in the queue.
+const QUEUEING_EACH: Duration = Duration::from_micros(400);
 /// Waiters of W2.
 const WAITERS: usize = 100;
 
@@ -203,7 +207,8 @@ impl Steps<'_> {
 
     async fn many_waiters(&mut self, waiters: usize) -> anyhow::Result<()> {
         // They need a while until all of them stand in the queue.
-        let window = Window { warm: self.plan.window.warm * 3, ..self.plan.window };
+        let queueing = QUEUEING_EACH * u32::try_from(waiters)?;
+        let window = Window { warm: self.plan.window.warm + queueing, ..self.plan.window };
         let name = format!("shared-{}-{waiters}", self.round);
         let server = self.fleet.kept(Kind::Fencepost).await?;
         let done = handoff::run_shared(server, waiters, &name, window).await?;

@@ -46,9 +46,13 @@ pub(super) fn recipes(nodes: usize, data: &Path) -> anyhow::Result<Vec<Recipe>> 
     Ok(recipes)
 }
 
-/// From the name of the file that the package's link leads to.
+/// From the name under which the package keeps the file beside the one without a version.
 pub(super) fn version() -> Option<String> {
-    let target = fs::canonicalize(JAR).ok()?;
-    let stem = target.file_stem()?.to_str()?;
-    Some(stem.replace('-', " "))
+    let versions = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let version = name.strip_prefix("zookeeper-")?.strip_suffix(".jar")?;
+        version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+    };
+    let folder = fs::read_dir(Path::new(JAR).parent()?).ok()?;
+    folder.flatten().find_map(versions)
 }

@@ -39,9 +39,9 @@ const SIGNAL_BASE: u8 = 128;
 
 /// Run a command under a lock, or hold it.
 ///
-/// The command gets FENCEPOST_LOCK, FENCEPOST_TOKEN and FENCEPOST_LEASE in its environment. If the
-/// lock is lost, the command and everything that it has started is ended before anybody else can
-/// get the lock: TERM, a grace, KILL.
+/// The command gets FENCEPOST_LOCK, FENCEPOST_TOKEN, FENCEPOST_LEASE and FENCEPOST_SIGNED_TOKEN in
+/// its environment. If the lock is lost, the command and everything that it has started is ended
+/// before anybody else can get the lock: TERM, a grace, KILL.
 ///
 /// Exit codes: the command's own; 128+n if signal n has ended it; 122 the lock was lost; 124 the
 /// lock was not obtained; 125 something else failed; 126 the command cannot be run; 127 there is no
@@ -132,7 +132,7 @@ impl HoldArgs {
         };
         let work = async {
             let client = common.connect(verb).await?;
-            let lock = describe(self.patience(client.lock(name)));
+            let lock = describe(self.patience(client.lock(name).signed_if_possible()));
             wish.fulfil(client, lock).await
         };
         Ok(ExitCode::from(block_on(work).unwrap_or_else(|error| {

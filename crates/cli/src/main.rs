@@ -17,6 +17,7 @@ mod exec;
 mod failure;
 mod http;
 mod ids;
+mod key;
 mod key_view;
 mod kv;
 mod lease;
@@ -79,6 +80,7 @@ enum Verb {
     Kv(kv::Args),
     Status(status::Args),
     Member(member::Args),
+    Key(key::Args),
     MoveLeader(move_leader::Args),
     Snapshot(snapshot::Args),
     Bench(bench::Args),
@@ -126,6 +128,7 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Kv(args) => kv::run(args, common),
         Verb::Status(args) => status::run(&args, common),
         Verb::Member(args) => member::run(args, common),
+        Verb::Key(args) => key::run(args, common),
         Verb::MoveLeader(args) => move_leader::run(&args, common),
         Verb::Snapshot(args) => snapshot::run(args, common),
         Verb::Bench(args) => bench::run(&args, common),

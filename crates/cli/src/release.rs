@@ -13,7 +13,8 @@ use crate::words::{length, plain};
 /// Take a lock from its holder, as an operator
 ///
 /// The lock passes on when the holder lets go or its lease runs out. Its token is refused from then
-/// on by every resource that checks tokens.
+/// on by every resource that checks tokens. With `-o json` there is a signed statement of that, for
+/// resources that verify them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The lock
@@ -42,13 +43,14 @@ struct Document<'a> {
     name: &'a str,
     released: bool,
     pending_ms: i64,
+    signed_floor: Option<&'a str>,
 }
 
 pub(crate) fn run(args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
     let name = &args.name;
-    let forced = block_on(async {
+    let (forced, signed_floor) = block_on(async {
         let client = common.connect("release").await?;
-        let answer = client.force_release(name, Token(args.token), &args.reason, args.now);
+        let answer = client.force_release_signed(name, Token(args.token), &args.reason, args.now);
         Ok(answer.await.told(format!("take the lock {} away", plain(name)))?)
     })?;
     let (released, pending_ms, text) = match forced {
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
         }
         _ => (false, 0, format!("there was nothing to release: nobody holds {}", plain(name))),
     };
-    common.output().either(&Document { name, released, pending_ms }, &text)?;
+    let signed_floor = signed_floor.as_deref();
+    common.output().either(&Document { name, released, pending_ms, signed_floor }, &text)?;
     Ok(ExitCode::SUCCESS)
 }

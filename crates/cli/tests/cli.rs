@@ -1,5 +1,7 @@
 //! The command against real servers: every verb, every way to be wrong.
 
+#[path = "cli/signing_keys.rs"]
+mod signing_keys;
 #[path = "cli/support.rs"]
 mod support;
 

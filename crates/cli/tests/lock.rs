@@ -21,13 +21,14 @@ fn lock<'a>(arguments: &[&'a str], script: &'a str) -> Vec<&'a str> {
 #[test]
 fn the_command_is_told_its_lock_and_a_token_that_rises() {
     let server = Server::start();
-    let script = "echo $FENCEPOST_LOCK $FENCEPOST_TOKEN $FENCEPOST_LEASE";
+    let script = "echo $FENCEPOST_LOCK $FENCEPOST_TOKEN $FENCEPOST_LEASE $FENCEPOST_SIGNED_TOKEN";
     let mut tokens = Vec::new();
     for _ in 0..3 {
         let (code, out, _) = server.output(&lock(&[], script));
         assert_eq!(code, 0);
         let words: Vec<&str> = out.split_whitespace().collect();
-        let [name, token, lease] = words[..] else { panic!("{out}") };
+        let [name, token, lease, signed] = words[..] else { panic!("{out}") };
+        assert_eq!(signed.split('.').count(), 3, "{signed}");
         assert_eq!(name, "job");
         assert!(i64::from_str_radix(lease, 16).is_ok_and(|lease| lease > 0), "{lease}");
         tokens.push(token.parse::<i64>().expect("a number"));

@@ -127,17 +127,35 @@ impl Client {
         reason: impl Into<String>,
         now: bool,
     ) -> Result<Forced, Error> {
-        let (name, reason) = (name.into(), reason.into());
-        let request = pb::ForceReleaseRequest { name, fencing_token: token.get(), reason, now };
+        self.force_release_signed(name, token, reason, now).await.map(|(forced, _)| forced)
+    }
+
+    /// As [`Client::force_release`], with a signed statement of what was taken away, for resources
+    /// that verify tokens. It is `None` if nothing was, or if the member could not sign: a forced
+    /// release does not wait for that, and may be repeated to get the statement.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::force_release`].
+    pub async fn force_release_signed(
+        &self,
+        name: impl Into<String>,
+        token: Token,
+        reason: impl Into<String>,
+        now: bool,
+    ) -> Result<(Forced, Option<String>), Error> {
+        let (name, reason, fencing_token) = (name.into(), reason.into(), token.get());
+        let request = pb::ForceReleaseRequest { name, fencing_token, reason, now, signed: true };
         let answer = self.shell().unary(false, move |channel| {
             let request = request.clone();
             async move { LockServiceClient::new(channel).force_release(request).await }
         });
         let answer = answer.await?;
-        Ok(match (answer.released, answer.pending_ms) {
+        let forced = match (answer.released, answer.pending_ms) {
             (true, _) => Forced::Released,
             (false, 1..) => Forced::Pending(from_wire_ms(answer.pending_ms)),
             (false, _) => Forced::NotHeld,
-        })
+        };
+        Ok((forced, Some(answer.signed_floor).filter(|signed| !signed.is_empty())))
     }
 }

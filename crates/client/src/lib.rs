@@ -70,6 +70,7 @@ mod kv;
 mod lease;
 mod lock;
 mod shell;
+mod signing;
 mod watch;
 
 pub use crate::core::{Loss, Place, Released};
@@ -86,5 +87,6 @@ pub use guard::{Guard, Lost, Token};
 pub use kv::Kv;
 pub use lease::{Lease, LeaseBuilder};
 pub use lock::{LockBuilder, TTL_DEFAULT};
+pub use signing::SigningKeys;
 pub use tokio_util::sync::CancellationToken;
 pub use watch::Watch;

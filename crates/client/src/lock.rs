@@ -108,8 +108,17 @@ impl LockBuilder {
     }
 
     /// Ask for a token that a resource can check by itself, see [`Guard::signed_token`].
+    ///
+    /// While the member that serves this client has no key to sign with, the acquire is repeated.
     pub fn signed(mut self) -> LockBuilder {
         self.spec.signed = true;
+        self
+    }
+
+    /// The same, but take the lock without it if the member cannot sign: then
+    /// [`Guard::signed_token`] is `None`.
+    pub fn signed_if_possible(mut self) -> LockBuilder {
+        self.spec.signed_if_possible = true;
         self
     }
 

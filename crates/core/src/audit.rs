@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use crate::ids::{Key, LeaseId, LockName, LogTime};
 use crate::lock::Queue;
 use crate::record::{Contender, Record, Role, Spot, queue_form};
+use crate::signing::KeyStage;
 use crate::state::State;
 use crate::timer::Timer;
 
@@ -23,6 +24,7 @@ impl State {
         self.audit_queues()?;
         self.audit_holders()?;
         self.audit_calls_and_groups()?;
+        self.audit_signing_keys()?;
         self.audit_timers()
     }
 
@@ -173,6 +175,23 @@ impl State {
         Ok(())
     }
 
+    /// A member signs with one key at a time, and changes to one.
+    fn audit_signing_keys(&self) -> Audit {
+        let mut active = BTreeSet::new();
+        let mut next = BTreeSet::new();
+        for key in self.signing_keys.values() {
+            let is_first = match key.stage {
+                KeyStage::Active => active.insert(key.node),
+                KeyStage::Next(_) => next.insert(key.node),
+                KeyStage::Retired | KeyStage::Revoked => true,
+            };
+            if !is_first {
+                return Err(format!("member {} has two keys {:?}", key.node.0, key.stage));
+            }
+        }
+        Ok(())
+    }
+
     /// Exactly the timers that the rest of the state asks for are armed.
     fn audit_timers(&self) -> Audit {
         let mut expected: BTreeSet<(LogTime, Timer)> = BTreeSet::new();
@@ -201,6 +220,11 @@ impl State {
         }
         for (&node, &(boot, at)) in &self.lost_nodes {
             arm(at, Timer::Orphans(node, boot));
+        }
+        for (&key, known) in &self.signing_keys {
+            if let KeyStage::Next(due) = known.stage {
+                arm(due, Timer::KeyDue(key));
+            }
         }
         if self.recovering_until > self.now {
             arm(self.recovering_until, Timer::Recovered);

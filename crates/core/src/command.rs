@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, Namespace,
-    NodeId, Revision, Seq, Token, Value,
+    NodeId, PublicKey, Revision, Seq, Token, Value,
 };
 use crate::limits::Limits;
 use crate::range::{KeyRange, RangeQuery};
@@ -125,6 +125,14 @@ pub enum Action {
     SetLimits(Box<Limits>),
     /// Raise the level of behaviour that all members can apply.
     RaiseFeatureLevel(u32),
+    /// Let a member's public key be believed.
+    PublishKey(PublishKey),
+    /// Ask a member for a new key.
+    RotateKey(RotateKey),
+    /// Tell that a member is gone for good and signs nothing more.
+    RetireKeys(NodeId),
+    /// Let a key be believed no longer.
+    RevokeKey(RevokeKey),
     /// A command from a later version, marked by its author as safe to pass over.
     Skipped(u32),
 }
@@ -485,4 +493,32 @@ pub struct NodeLost {
     pub node: NodeId,
     /// The last boot that is gone.
     pub boot: Boot,
+}
+
+/// Lets a member's public key be believed, so that it can sign fencing tokens with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublishKey {
+    /// The member that has the secret half.
+    pub node: NodeId,
+    /// The key.
+    pub key: PublicKey,
+    /// How long it gets around before the member signs with it. Zero, or a member that has no
+    /// other active key, begins at once.
+    pub after: Millis,
+}
+
+/// Asks a member for a new signing key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RotateKey {
+    /// The member.
+    pub node: NodeId,
+    /// How long the new key gets around before the member signs with it.
+    pub after: Millis,
+}
+
+/// Lets a signing key be believed no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RevokeKey {
+    /// Which.
+    pub key: PublicKey,
 }

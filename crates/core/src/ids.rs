@@ -125,6 +125,10 @@ pub struct NodeId(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Boot(pub u64);
 
+/// The public half of a key with which a member signs fencing tokens (Ed25519).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
 /// A call that a client has open on one boot of one member. No two calls have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {

@@ -28,6 +28,7 @@ pub mod limits;
 pub mod outcome;
 pub mod query;
 pub mod range;
+pub mod signing;
 pub mod text;
 pub mod work;
 
@@ -50,7 +51,7 @@ pub use command::{Action, Command, Entry};
 pub use event::Event;
 pub use ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, Namespace,
-    NodeId, Revision, Seq, Token, Value,
+    NodeId, PublicKey, Revision, Seq, Token, Value,
 };
 pub use limits::Limits;
 #[cfg(feature = "mutants")]

@@ -61,6 +61,11 @@ pub const FLOOR_KEPT: Millis = TTL_MAX;
 pub const CLIENT_KEPT: Millis = Millis(60 * 60 * 1_000);
 /// How long the calls of a lost member may be taken up by another before their contenders end.
 pub const ORPHAN_GRACE: Millis = Millis(5_000);
+/// Signing keys that are remembered: those of the members, and those that were retired or revoked.
+pub const SIGNING_KEYS_MAX: u32 = 256;
+/// How long a signing key that is spent stays at least: thirty days, far beyond the longest lease,
+/// because a holder may renew its lease for longer than that.
+pub const SIGNING_KEY_KEPT: Millis = SPAN_MAX;
 /// The least time after a restore during which no lease is granted.
 pub const RECOVERY_MIN: Millis = Millis(60_000);
 /// How far a restore moves the revision, beyond anything that the lost cluster can have given out.
@@ -129,6 +134,10 @@ pub struct Limits {
     pub client_kept: Millis,
     /// How long the calls of a lost member may be taken up by another.
     pub orphan_grace: Millis,
+    /// Signing keys that are remembered.
+    pub signing_keys_max: u32,
+    /// How long a signing key that is spent stays at least.
+    pub signing_key_kept: Millis,
 }
 
 impl Default for Limits {
@@ -158,6 +167,8 @@ impl Default for Limits {
             floor_kept: FLOOR_KEPT,
             client_kept: CLIENT_KEPT,
             orphan_grace: ORPHAN_GRACE,
+            signing_keys_max: SIGNING_KEYS_MAX,
+            signing_key_kept: SIGNING_KEY_KEPT,
         }
     }
 }
@@ -183,8 +194,9 @@ impl Limits {
             self.txn_depth_max,
             self.txn_tree_ops_max,
             self.position_counted_max,
+            self.signing_keys_max,
         ];
-        let kept = [self.floor_kept, self.client_kept, self.orphan_grace];
+        let kept = [self.floor_kept, self.client_kept, self.orphan_grace, self.signing_key_kept];
         counts.iter().all(|&count| count > 0)
             && kept.iter().all(|&span| span > Millis::ZERO && span <= SPAN_MAX)
             // What is deeper cannot be read from the log.

@@ -30,6 +30,10 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         | Action::SetLimits(_)
         | Action::RaiseFeatureLevel(_)
         | Action::CallsAnswered(_)
+        | Action::PublishKey(_)
+        | Action::RotateKey(_)
+        | Action::RetireKeys(_)
+        | Action::RevokeKey(_)
         | Action::NodeLost(_) => (Verb::Operate, b""),
         Action::Acquire(acquire) => (Verb::Use, &acquire.name),
         Action::Release(release) => (Verb::Use, &release.name),

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::ids::{Epoch, LeaseId, LockName, LogTime, Millis, Revision, Seq, Token};
+use crate::ids::{Epoch, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token};
 
 /// Why a request cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +116,14 @@ pub enum Reason {
     FeatureLevelInvalid(u32, u32),
     /// The text is no lock command.
     InvalidCommand(String),
+    /// No such signing key is known, or the member has none.
+    SigningKeyUnknown,
+    /// The signing key was retired or revoked, and is never used again.
+    SigningKeySpent,
+    /// The signing key belongs to this member.
+    SigningKeyTaken(NodeId),
+    /// As many signing keys are remembered as may be.
+    SigningKeysFull(u32),
 }
 
 impl Reason {
@@ -176,6 +184,10 @@ impl Reason {
             Reason::LimitsUnsound => "limits_unsound",
             Reason::FeatureLevelInvalid(..) => "feature_level_invalid",
             Reason::InvalidCommand(_) => "invalid_command",
+            Reason::SigningKeyUnknown => "signing_key_unknown",
+            Reason::SigningKeySpent => "signing_key_spent",
+            Reason::SigningKeyTaken(_) => "signing_key_taken",
+            Reason::SigningKeysFull(_) => "signing_keys_full",
         }
     }
 }
@@ -285,6 +297,16 @@ impl fmt::Display for Reason {
                 write!(f, "feature level {asked} cannot follow {now}")
             }
             Reason::InvalidCommand(text) => write!(f, "Invalid lock command: {text}"),
+            Reason::SigningKeyUnknown => f.write_str("there is no such signing key"),
+            Reason::SigningKeySpent => {
+                f.write_str("the signing key was retired or revoked, and is never used again")
+            }
+            Reason::SigningKeyTaken(node) => {
+                write!(f, "the signing key belongs to member {}", node.0)
+            }
+            Reason::SigningKeysFull(max) => {
+                write!(f, "{max} signing keys are remembered, no more are allowed")
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ impl State {
         self.clients.clear();
         self.delays.clear();
         self.lost_nodes.clear();
+        self.retire_all_keys();
         self.revision.0 += RESTORE_JUMP;
         self.next_sub = 0;
         self.last_epoch += RESTORE_JUMP;

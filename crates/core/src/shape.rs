@@ -59,6 +59,8 @@ fn action(action: &Action, limits: &Limits) -> Check {
             name(&release.name, limits)?;
             client(&release.client, limits)
         }
+        Action::PublishKey(publish) => span(publish.after, limits),
+        Action::RotateKey(rotate) => span(rotate.after, limits),
         Action::SetLimits(new) if !new.are_sound() => Err(Reason::LimitsUnsound),
         Action::LeaseRevoke(_)
         | Action::Disconnect(_)
@@ -68,6 +70,8 @@ fn action(action: &Action, limits: &Limits) -> Check {
         | Action::NodeLost(_)
         | Action::SetLimits(_)
         | Action::RaiseFeatureLevel(_)
+        | Action::RetireKeys(_)
+        | Action::RevokeKey(_)
         | Action::Skipped(_) => Ok(()),
     }
 }

@@ -8,13 +8,16 @@ use alloc::vec::Vec;
 use crate::command::Entry;
 use crate::event::Event;
 use crate::history::History;
-use crate::ids::{Boot, ClientId, Key, LeaseId, LockName, LogTime, NodeId, Revision};
+use crate::ids::{
+    Boot, ClientId, Key, LeaseId, LockName, LogTime, Millis, NodeId, PublicKey, Revision,
+};
 use crate::lease::{Client, Lease};
 use crate::limits::{self, Limits};
 use crate::lock::{Delay, Floor, Queue};
 use crate::mutant::Mutant;
 use crate::outcome::Reply;
 use crate::record::Record;
+use crate::signing::SigningKey;
 use crate::step::Step;
 use crate::timer::Timers;
 use crate::work::Work;
@@ -26,6 +29,15 @@ pub struct Effects {
     pub replies: Vec<Reply>,
     /// What happened, in order. Waiting calls learn their grants from here too.
     pub events: Vec<Arc<Event>>,
+    /// Whether signing keys have changed. That makes no event, and is worth a look all the same.
+    pub signing_changed: bool,
+}
+
+impl Effects {
+    /// Whether something has happened that others than those who asked want to know.
+    pub fn are_news(&self) -> bool {
+        !self.events.is_empty() || self.signing_changed
+    }
 }
 
 /// Everything that the cluster agrees on.
@@ -54,6 +66,12 @@ pub struct State {
     pub(crate) floors: BTreeMap<LockName, Floor>,
     /// The moment at which the calls of a lost member end, and its last lost boot.
     pub(crate) lost_nodes: BTreeMap<NodeId, (Boot, LogTime)>,
+    /// The keys with which members sign fencing tokens.
+    pub(crate) signing_keys: BTreeMap<PublicKey, SigningKey>,
+    /// The members that were asked for a new one, and how long that is to get around.
+    pub(crate) rotations: BTreeMap<NodeId, Millis>,
+    /// How often the two above have changed.
+    pub(crate) signing_changes: u64,
     pub(crate) history: History,
 
     // Derived from the above.
@@ -100,6 +118,9 @@ impl State {
             delays: BTreeMap::new(),
             floors: BTreeMap::new(),
             lost_nodes: BTreeMap::new(),
+            signing_keys: BTreeMap::new(),
+            rotations: BTreeMap::new(),
+            signing_changes: 0,
             history: History::default(),
             locks: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -123,6 +144,7 @@ impl State {
         if self.mutant(Mutant::TimeRunsBack) {
             self.now = entry.at;
         }
+        let signing_changes = self.signing_changes;
         self.dead_left = self.limits.due_per_entry_max;
         self.end_what_is_due(&mut effects.events);
         self.work.note_entry(entry.commands.len());
@@ -131,6 +153,7 @@ impl State {
             let outcome = Step::new(self, &mut effects.events).run(command);
             effects.replies.push(Reply { revision: self.revision, outcome });
         }
+        effects.signing_changed = self.signing_changes != signing_changes;
         effects
     }
 

@@ -107,6 +107,10 @@ impl<'a> Step<'a> {
             Action::NodeLost(lost) => Ok(self.node_lost(lost)),
             Action::SetLimits(limits) => Ok(self.set_limits(*limits)),
             Action::RaiseFeatureLevel(level) => self.raise_feature_level(level),
+            Action::PublishKey(publish) => self.publish_key(&publish),
+            Action::RotateKey(rotate) => self.rotate_key(&rotate),
+            Action::RetireKeys(node) => Ok(self.retire_keys(node)),
+            Action::RevokeKey(revoke) => self.revoke_key(&revoke),
             Action::Skipped(_) => Ok(Outcome::Done),
         }
     }
@@ -149,6 +153,7 @@ impl<'a> Step<'a> {
             Timer::Floor(name) => drop(self.state.floors.remove(&name)),
             Timer::Orphans(node, boot) => self.end_orphans(node, boot),
             Timer::Client(id) => self.forget_client(&id),
+            Timer::KeyDue(key) => self.activate_key(key),
             Timer::Recovered => {}
         }
         self.finish();

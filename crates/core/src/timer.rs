@@ -5,7 +5,7 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::ids::{Boot, ClientId, Key, LeaseId, LockName, LogTime, NodeId};
+use crate::ids::{Boot, ClientId, Key, LeaseId, LockName, LogTime, NodeId, PublicKey};
 
 /// Something that happens when its moment comes. The order of the variants is the order in which
 /// things that are due at the same moment happen.
@@ -33,6 +33,8 @@ pub(crate) enum Timer {
     Client(ClientId),
     /// The waiting time after a restore is over.
     Recovered,
+    /// A signing key has got around, and signs from now on.
+    KeyDue(PublicKey),
 }
 
 /// Every deadline, earliest first.

@@ -136,6 +136,9 @@ scripts! {
     reused_id_is_not_spent
     second_restore_waits_for_the_first
     shared_prefix
+    signing_keys
+    signing_keys_make_room
+    signing_keys_of_a_backup
     snapshot_goes_on
     spent_lease_says_renewed
     text_form

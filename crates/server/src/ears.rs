@@ -49,6 +49,7 @@ impl Observer for Ears {
             house.shares.outlive(lost);
         }
         house.head.reach(state.revision());
+        house.signing.look(state);
         true
     }
 }

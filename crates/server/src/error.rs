@@ -69,7 +69,7 @@ pub(crate) enum Wrong {
     WatchUnknown(i64),
     /// There is a watch of this number already.
     WatchExists(i64),
-    /// The server cannot sign tokens.
+    /// This member has no key to sign tokens with, or none that is published yet.
     Unsigned,
     /// No backup could be made.
     NoBackup(String),
@@ -173,7 +173,7 @@ impl Wrong {
             Wrong::SlowReader => "answers were read too slowly".to_owned(),
             Wrong::WatchUnknown(id) => format!("there is no watch {id} on this stream"),
             Wrong::WatchExists(id) => format!("there is a watch {id} on this stream already"),
-            Wrong::Unsigned => "this server has no key to sign tokens with".to_owned(),
+            Wrong::Unsigned => "this member has no published key to sign tokens with".to_owned(),
             Wrong::NoBackup(why) => format!("no backup was made: {why}"),
             Wrong::PathUnknown(path) => format!("there is nothing at {path}"),
             Wrong::MethodUnknown(method) => format!("this path does not take {method}"),
@@ -216,7 +216,7 @@ impl Wrong {
             Wrong::SlowReader => later("slow_reader", ResourceExhausted, 429),
             Wrong::WatchUnknown(_) => row("watch_unknown", NotFound, 404),
             Wrong::WatchExists(_) => row("watch_exists", AlreadyExists, 409),
-            Wrong::Unsigned => row("signing_unavailable", Unimplemented, 501),
+            Wrong::Unsigned => later("signing_unavailable", Unavailable, 503),
             Wrong::NoBackup(_) => later("backup_failed", Internal, 500),
             Wrong::PathUnknown(_) => row("path_unknown", Unimplemented, 404),
             Wrong::MethodUnknown(_) => row("method_unknown", Unimplemented, 405),
@@ -278,9 +278,10 @@ fn refused(reason: &Reason) -> Row {
         | Reason::LimitsUnsound
         | Reason::InvalidCommand(_) => row(code, InvalidArgument, 400),
         Reason::ValueTooLarge(..) | Reason::MetadataTooLarge(..) => row(code, InvalidArgument, 413),
-        Reason::LeaseNotFound(_) | Reason::KeyNotFound | Reason::NamespaceUnknown => {
-            row(code, NotFound, 404)
-        }
+        Reason::LeaseNotFound(_)
+        | Reason::KeyNotFound
+        | Reason::NamespaceUnknown
+        | Reason::SigningKeyUnknown => row(code, NotFound, 404),
         Reason::LeaseExists(_) => row(code, AlreadyExists, 409),
         Reason::LeaseEpochStale(..)
         | Reason::LeaseForOneLock(_)
@@ -292,13 +293,16 @@ fn refused(reason: &Reason) -> Row {
         | Reason::NotHolder
         | Reason::TokenMismatch(..)
         | Reason::HeldTooLong
+        | Reason::SigningKeySpent
+        | Reason::SigningKeyTaken(_)
         | Reason::FeatureLevelInvalid(..) => row(code, FailedPrecondition, 409),
         Reason::LockInUse => later(code, FailedPrecondition, 409),
         Reason::LeasesFull(_)
         | Reason::ClientsFull(_)
         | Reason::SeqTooFar(..)
         | Reason::QueueFull(_)
-        | Reason::FloorFull(_) => later(code, ResourceExhausted, 429),
+        | Reason::FloorFull(_)
+        | Reason::SigningKeysFull(_) => later(code, ResourceExhausted, 429),
         Reason::Compacted(_) => row(code, OutOfRange, 410),
         Reason::RevisionFuture(_) => later(code, OutOfRange, 400),
         Reason::Forbidden => row(code, PermissionDenied, 403),

@@ -10,6 +10,7 @@ pub(crate) mod lock;
 pub(crate) mod locks;
 pub(crate) mod members;
 mod session;
+mod signing_keys;
 pub(crate) mod status;
 mod watch;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fencepost_core::command::{Action, Command, Once};
 use fencepost_core::outcome::Place;
 use fencepost_core::{Boot, Key, NodeId, Outcome, Revision, State};
+use fencepost_fence::signed::KeyError;
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
 use fencepost_node::shell::{Freshness, Handle};
@@ -20,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::outbox::{Item, Outbox};
 use crate::pending::{Registry, Verdict};
 use crate::shares::Shares;
+use crate::signing::Desk;
 use crate::watch::Queue;
 
 /// What all doors of one server share.
@@ -39,6 +41,8 @@ pub(crate) struct House {
     pub(crate) shares: Shares,
     /// The turns of those who want a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// Where tokens are signed.
+    pub(crate) signing: Desk,
     /// Whether the server is about to end.
     closing: watch::Sender<bool>,
     next_watch: AtomicU64,
@@ -71,10 +75,11 @@ impl Postbox {
 }
 
 impl House {
-    pub(crate) fn new(handle: &Handle) -> House {
+    /// Opens this member's signing keys, so it reads files.
+    pub(crate) fn new(handle: &Handle) -> Result<House, KeyError> {
         let status = handle.status();
         let (node, boot) = (NodeId(status.id), Boot(status.boot));
-        House {
+        Ok(House {
             handle: handle.clone(),
             calls: Calls::new(handle),
             head: Head::new(handle),
@@ -85,9 +90,10 @@ impl House {
             boot,
             shares: Shares::new(node, boot),
             backups: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
+            signing: Desk::open(handle.home(), status.cluster_id, node)?,
             closing: watch::Sender::new(false),
             next_watch: AtomicU64::new(1),
-        }
+        })
     }
 
     /// The calls that wait for a lock.

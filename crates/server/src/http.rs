@@ -1,4 +1,4 @@
-//! Plain HTTP beside gRPC: probes and metrics.
+//! Plain HTTP beside gRPC: probes, metrics, and the keys that verify signed tokens.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use axum::routing::get;
 use tonic::Status;
 
 use crate::house::House;
+use crate::signing;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -19,6 +20,7 @@ pub(crate) fn routes(house: &Arc<House>) -> Router {
         .route("/livez", get(live))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/.well-known/jwks.json", get(signing::serve_jwks))
         .with_state(Arc::clone(house))
 }
 

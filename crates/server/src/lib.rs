@@ -27,6 +27,7 @@ mod serve;
 mod session;
 mod shares;
 mod show;
+mod signing;
 mod wanted;
 mod watch;
 

@@ -81,6 +81,13 @@ pub(crate) const PLACES_PER_LOOK: usize = 32;
 pub(crate) const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the place of a call that is gone is tried to be removed. Then its lease decides.
 pub(crate) const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a call that wants a signed token waits for this member's key to be published.
+pub(crate) const SIGNING_PATIENCE: Duration = Duration::from_secs(2);
+/// How long whoever asks members for new signing keys waits for them.
+pub(crate) const ROTATION_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the cluster may take to say which signing keys there are, before this member tells what
+/// it remembers.
+pub(crate) const JWKS_PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest and the longest pause before a command of the server's own is proposed again.
 pub(crate) const RETRY_PAUSES: (Duration, Duration) =
     (Duration::from_millis(20), Duration::from_millis(1_000));

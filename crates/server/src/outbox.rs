@@ -15,6 +15,7 @@ use fencepost_core::{Event, LogTime, Outcome, Revision};
 use fencepost_node::io::RequestId;
 use fencepost_node::shell::{Delivery, Found, Mailbox};
 use fencepost_proto::v1;
+use fencepost_proto::v1::session_response::Response;
 use prost::Message as _;
 use tonic::Status;
 
@@ -33,6 +34,8 @@ pub(crate) enum Item {
     Verdict(RequestId, Verdict),
     /// How a wait stands.
     Place(RequestId, Box<Place>),
+    /// What an acquire is answered with, now that its tokens are signed.
+    Signed(RequestId, Box<Result<(v1::Header, Response), Failure>>),
     /// A message that is ready.
     Response(Box<v1::SessionResponse>),
     /// Events for a watch.
@@ -73,10 +76,19 @@ impl Item {
                 },
                 Item::Delivery(_, Delivery::Found(Ok(found))) => found_bytes(found),
                 Item::Delivery(..) => 0,
+                Item::Signed(_, answer) => signed_bytes(answer),
                 Item::Events(events) => events.events.iter().map(|event| event_bytes(event)).sum(),
                 Item::Response(response) => response.encoded_len(),
                 _ => 0,
             }
+    }
+}
+
+/// What the signed tokens of an acquire take.
+fn signed_bytes(answer: &Result<(v1::Header, Response), Failure>) -> usize {
+    match answer {
+        Ok((_, Response::Acquired(shown))) => shown.signed_tokens.iter().map(String::len).sum(),
+        _ => 0,
     }
 }
 

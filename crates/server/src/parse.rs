@@ -27,7 +27,7 @@ fn invalid(field: &'static str, why: &'static str) -> Failure {
     Failure::from(Wrong::Invalid(field, why))
 }
 
-fn millis(field: &'static str, length: i64) -> Parsed<Millis> {
+pub(crate) fn millis(field: &'static str, length: i64) -> Parsed<Millis> {
     let length = u64::try_from(length).map_err(|_| invalid(field, "must not be negative"))?;
     Ok(Millis(length))
 }
@@ -86,12 +86,7 @@ fn terms(metadata: &[u8], terms: Option<&v1::LockTerms>) -> Parsed<Terms> {
     Ok(parsed)
 }
 
-fn unsigned(signed: bool) -> Parsed<()> {
-    if signed { Err(Wrong::Unsigned.into()) } else { Ok(()) }
-}
-
 pub(crate) fn lock(request: &v1::LockRequest) -> Parsed<Acquire> {
-    unsigned(request.signed)?;
     Ok(Acquire {
         name: LockName::from(&*request.name),
         lease: lease_named(request.lease_id, request.lease_epoch)?,
@@ -102,7 +97,6 @@ pub(crate) fn lock(request: &v1::LockRequest) -> Parsed<Acquire> {
 }
 
 pub(crate) fn try_lock(request: &v1::TryLockRequest) -> Parsed<Acquire> {
-    unsigned(request.signed)?;
     Ok(Acquire {
         name: LockName::from(&*request.name),
         lease: lease_named(request.lease_id, request.lease_epoch)?,
@@ -192,7 +186,6 @@ pub(crate) fn renewals(requests: &[v1::LeaseKeepAliveRequest]) -> Parsed<Action>
 
 /// One lock or several: what is proposed, and the lock that is waited for first.
 pub(crate) fn acquire(request: &v1::SessionAcquire) -> Parsed<(Action, LockName, LeaseId)> {
-    unsigned(request.signed)?;
     let lease = lease_named(request.lease_id, request.lease_epoch)?;
     let wait = wait(request.timeout_ms)?;
     let terms = terms(&request.metadata, request.terms.as_ref())?;
@@ -359,13 +352,12 @@ mod tests {
         };
         assert!(request(|_| {}).is_ok());
         type Change = fn(&mut v1::LockRequest);
-        let wrong: [(Change, &str); 7] = [
+        let wrong: [(Change, &str); 6] = [
             (|one| one.lease_id = 0, "field_invalid"),
             (|one| one.lease_id = -7, "field_invalid"),
             (|one| one.timeout_ms = -2, "field_invalid"),
             (|one| one.mode = 9, "field_invalid"),
             (|one| one.permits = 1, "field_invalid"),
-            (|one| one.signed = true, "signing_unavailable"),
             (
                 |one| {
                     one.terms = Some(v1::LockTerms { budget_ms: -1, ..v1::LockTerms::default() });

@@ -32,6 +32,7 @@ use crate::http;
 use crate::limits;
 use crate::opening::Opening;
 use crate::rest;
+use crate::signing;
 use crate::watch::Hub;
 
 /// Window sizes of HTTP/2: a large value fits one stream, and many streams fit a connection.
@@ -76,7 +77,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The listener has no address, or the node has ended.
+    /// The listener has no address, the node has ended, or its signing key cannot be used.
     pub async fn start(handle: &Handle, listener: TcpListener) -> io::Result<Server> {
         Server::start_with(handle, listener, Tuning::default()).await
     }
@@ -85,14 +86,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The listener has no address, or the node has ended.
+    /// The listener has no address, the node has ended, or its signing key cannot be used.
     pub async fn start_with(
         handle: &Handle,
         listener: TcpListener,
         tuning: Tuning,
     ) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        let house = Arc::new(House::new(handle));
+        let house = Arc::new(House::new(handle).map_err(io::Error::other)?);
         house.metrics.watch_node(handle);
         handle.observe(Box::new(Ears(Arc::downgrade(&house))));
         // This comes after the observer on its way to the loop, so from here on nothing is missed.
@@ -101,6 +102,7 @@ impl Server {
             if let Some(house) = beginning.upgrade() {
                 house.metrics.recount(machine.state());
                 house.head.reach(machine.state().revision());
+                house.signing.look(machine.state());
             }
         });
         look.await.map_err(|failure| io::Error::other(failure.message))?;
@@ -111,6 +113,7 @@ impl Server {
         tasks.spawn(duties::tell_progress(Arc::clone(&house)));
         tasks.spawn(duties::tell_places(Arc::clone(&house)));
         tasks.spawn(duties::tell_of_lost_calls(Arc::clone(&house)));
+        tasks.spawn(signing::keep_keys(Arc::clone(&house)));
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(accept(house, listener, router, tuning, tasks, stopped));

@@ -10,6 +10,7 @@ mod answer;
 mod ask;
 mod incoming;
 mod outgoing;
+mod sign;
 mod watches;
 
 use std::collections::{HashMap, HashSet};
@@ -119,6 +120,18 @@ struct OpenAcquire {
     command: Option<Vec<u8>>,
     /// The position and the holder that were told last.
     told: Option<(u64, ClientId)>,
+    signature: Signature,
+}
+
+/// Whether an acquire wants its tokens signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signature {
+    /// It does not.
+    Unwanted,
+    /// If that can be done.
+    Welcome,
+    /// It does, or it wants no locks.
+    Required,
 }
 
 impl Session {

@@ -33,6 +33,8 @@ mod rest;
 mod retries;
 #[path = "server/sessions.rs"]
 mod sessions;
+#[path = "server/signing.rs"]
+mod signing;
 #[path = "server/support.rs"]
 mod support;
 #[path = "server/waiting.rs"]

@@ -36,6 +36,7 @@ struct Document<'a> {
     key: &'a str,
     token: i64,
     lease: LeaseId,
+    signed_token: Option<&'a str>,
 }
 
 impl Wish {
@@ -86,7 +87,8 @@ impl Wish {
     async fn hold(&self, guard: Guard, signals: &mut Signals) -> anyhow::Result<u8> {
         let (key, token) = (guard.key(), guard.token());
         let lease = LeaseId(guard.lease_id());
-        let document = Document { name: &self.name, key, token: token.get(), lease };
+        let signed_token = self.signed_token(&guard);
+        let document = Document { name: &self.name, key, token: token.get(), lease, signed_token };
         self.output.either(&document, &format!("{key} {token}"))?;
         tokio::select! {
             _ = signals.next() => {}
@@ -101,15 +103,27 @@ impl Wish {
         }
     }
 
+    /// The signed token. A server that cannot sign is no reason not to hold the lock: what needs
+    /// the token refuses without it.
+    fn signed_token<'a>(&self, guard: &'a Guard) -> Option<&'a str> {
+        let signed = guard.signed_token();
+        if signed.is_none() && !self.quiet {
+            say("the server cannot sign tokens now: FENCEPOST_SIGNED_TOKEN is not set");
+        }
+        signed
+    }
+
     /// Runs the command.
     async fn run(&self, guard: Guard, signals: &mut Signals) -> anyhow::Result<u8> {
         signals.listen_for_command()?;
+        let signed_token = self.signed_token(&guard).map(str::to_owned);
         let order = Order {
             command: &self.command,
             env: vec![
-                ("FENCEPOST_LOCK", self.name.clone()),
-                ("FENCEPOST_TOKEN", guard.token().to_string()),
-                ("FENCEPOST_LEASE", LeaseId(guard.lease_id()).to_string()),
+                ("FENCEPOST_LOCK", Some(self.name.clone())),
+                ("FENCEPOST_TOKEN", Some(guard.token().to_string())),
+                ("FENCEPOST_LEASE", Some(LeaseId(guard.lease_id()).to_string())),
+                ("FENCEPOST_SIGNED_TOKEN", signed_token),
             ],
             timeline: self.timeline,
         };

@@ -35,7 +35,7 @@ const REPLACE_EVERY: Duration = Duration::from_secs(1);
 /// What is to be run, and what it is told.
 pub(crate) struct Order<'a> {
     pub(crate) command: &'a [OsString],
-    pub(crate) env: Vec<(&'static str, String)>,
+    pub(crate) env: Vec<(&'static str, Option<String>)>,
     pub(crate) timeline: Timeline,
 }
 
@@ -355,7 +355,14 @@ fn begin(order: &Order<'_>) -> io::Result<Pid> {
     let mut command = Command::new(THIS_PROGRAM);
     command.arg0("fencepost").arg("__exec");
     command.args(["--supervisor", &getpid().as_raw_pid().to_string(), "--"]);
-    command.args(order.command).envs(order.env.iter().map(|(name, value)| (name, value)));
+    command.args(order.command);
+    for (name, value) in &order.env {
+        match value {
+            Some(value) => command.env(name, value),
+            // One that comes from a command around this one is about another lock.
+            None => command.env_remove(name),
+        };
+    }
     let child = command.process_group(0).spawn()?;
     Ok(Pid::from_child(&child))
 }

@@ -30,6 +30,7 @@ fn every_verb_explains_itself() {
         "kv",
         "status",
         "member",
+        "key",
         "move-leader",
         "snapshot",
         "bench",

@@ -126,7 +126,7 @@ async fn an_operator_takes_a_lock_away() {
     let text = release(&["--token", "1"]).refused(1);
     assert!(text.contains("token_mismatch"), "{text}");
     let asked = release(&["--token", &token, "-o", "json"]).json();
-    assert_eq!(shape(&asked), "{name:string,pending_ms:number,released:bool}");
+    assert_eq!(shape(&asked), "{name:string,pending_ms:number,released:bool,signed_floor:string}");
     assert_eq!(asked["released"], false);
     assert!(asked["pending_ms"].as_i64().is_some_and(|left| left > 0), "{asked}");
     // The holder hears of it, and with why.
@@ -146,7 +146,7 @@ fn taking_a_lock_away_needs_every_word() {
     let whole = ["release", "a", "--force", "--token", "5", "--reason", "r"];
     assert_eq!(
         server.json(&whole),
-        serde_json::json!({"name":"a","released":false,"pending_ms":0})
+        serde_json::json!({"name":"a","released":false,"pending_ms":0,"signed_floor":null})
     );
     for missing in [&whole[2..3], &whole[3..5], &whole[5..7]] {
         let rest: Vec<_> = whole.iter().copied().filter(|arg| !missing.contains(arg)).collect();

@@ -80,6 +80,11 @@ impl LockBuilder {
         self.map(|lock| lock.hold_max(length))
     }
 
+    /// As [`crate::LockBuilder::signed_if_possible`].
+    pub fn signed_if_possible(self) -> LockBuilder {
+        self.map(crate::LockBuilder::signed_if_possible)
+    }
+
     /// As [`crate::LockBuilder::signed`].
     pub fn signed(self) -> LockBuilder {
         self.map(crate::LockBuilder::signed)

@@ -9,6 +9,7 @@ use super::{Client, block_on};
 use crate::cluster::NewMember;
 use crate::error::Error;
 use crate::proto;
+use crate::signing::SigningKeys;
 
 /// A lease that is being described. See [`crate::LeaseBuilder`].
 #[derive(Debug)]
@@ -219,6 +220,37 @@ impl Client {
     /// As there.
     pub fn members(&self) -> Result<Vec<proto::Member>, Error> {
         block_on(self.inner().members())
+    }
+
+    /// As [`crate::Client::signing_keys`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn signing_keys(&self) -> Result<SigningKeys, Error> {
+        block_on(self.inner().signing_keys())
+    }
+
+    /// As [`crate::Client::rotate_signing_key`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn rotate_signing_key(
+        &self,
+        member: Option<u64>,
+        after: Duration,
+    ) -> Result<SigningKeys, Error> {
+        block_on(self.inner().rotate_signing_key(member, after))
+    }
+
+    /// As [`crate::Client::revoke_signing_key`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn revoke_signing_key(&self, kid: impl Into<String>) -> Result<SigningKeys, Error> {
+        block_on(self.inner().revoke_signing_key(kid))
     }
 
     /// As [`crate::Client::add_member`].

@@ -321,5 +321,6 @@ fn wire_acquire(
         timeout_ms,
         terms: Some(terms),
         signed: spec.signed,
+        signed_if_possible: spec.signed_if_possible,
     }
 }

@@ -168,6 +168,8 @@ pub struct LockSpec {
     pub hold_max: Duration,
     /// Whether a signed token is wanted.
     pub signed: bool,
+    /// Whether one is welcome, and the locks are wanted all the same without it.
+    pub signed_if_possible: bool,
     /// Whether other reentrant acquires of this client share the hold.
     pub reentrant: bool,
     /// How long work may go on without a confirmed renewal. Half the TTL if not given.

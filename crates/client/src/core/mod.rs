@@ -43,8 +43,8 @@ pub use io::{
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub(crate) use time::from_wire_ms;
 pub use time::{Moment, believed_until};
+pub(crate) use time::{from_wire_ms, wire_ms};
 
 use crate::error::Error;
 use acquire::Attempt;

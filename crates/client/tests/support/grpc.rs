@@ -43,6 +43,7 @@ struct State {
     /// Swallows everything that comes in, and says nothing.
     is_silent: bool,
     damages_backups: bool,
+    signing_keys: Vec<pb::SigningKey>,
 }
 
 impl Shared {
@@ -88,6 +89,7 @@ impl Server {
             began: BootTime::now(),
             is_silent: false,
             damages_backups: false,
+            signing_keys: Vec::new(),
         };
         let (changes, _) = watch::channel(0);
         let shared =
@@ -284,8 +286,11 @@ impl LockService for Door {
             .change(|state| state.store.force(&ask.name, ask.fencing_token, ask.now, &ask.reason));
         let left = left.ok_or_else(|| Status::failed_precondition("token mismatch"))?;
         let pending_ms = millis(left);
-        let answer =
-            pb::ForceReleaseResponse { header: None, released: pending_ms == 0, pending_ms };
+        let answer = pb::ForceReleaseResponse {
+            released: pending_ms == 0,
+            pending_ms,
+            ..Default::default()
+        };
         Ok(Response::new(answer))
     }
 
@@ -445,6 +450,43 @@ impl ClusterService for Door {
         _: Request<pb::MoveLeaderRequest>,
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
         Ok(Response::new(pb::MoveLeaderResponse::default()))
+    }
+
+    async fn list_signing_keys(
+        &self,
+        _: Request<pb::ListSigningKeysRequest>,
+    ) -> Result<Response<pb::ListSigningKeysResponse>, Status> {
+        let keys = self.0.change(|state| state.signing_keys.clone());
+        Ok(Response::new(pb::ListSigningKeysResponse { keys, ..Default::default() }))
+    }
+
+    async fn rotate_signing_key(
+        &self,
+        request: Request<pb::RotateSigningKeyRequest>,
+    ) -> Result<Response<pb::RotateSigningKeyResponse>, Status> {
+        let pb::RotateSigningKeyRequest { member_id, after_ms } = request.into_inner();
+        let keys = self.0.change(|state| {
+            let kid = format!("key-{}", state.signing_keys.len());
+            let (state_name, due_ms) = ("next".to_owned(), after_ms);
+            let key = pb::SigningKey { kid, member_id, state: state_name, due_ms, since_ms: 0 };
+            state.signing_keys.push(key);
+            state.signing_keys.clone()
+        });
+        Ok(Response::new(pb::RotateSigningKeyResponse { keys, ..Default::default() }))
+    }
+
+    async fn revoke_signing_key(
+        &self,
+        request: Request<pb::RevokeSigningKeyRequest>,
+    ) -> Result<Response<pb::RevokeSigningKeyResponse>, Status> {
+        let kid = request.into_inner().kid;
+        let keys = self.0.change(|state| {
+            let found = state.signing_keys.iter_mut().find(|key| key.kid == kid)?;
+            found.state = "revoked".to_owned();
+            Some(state.signing_keys.clone())
+        });
+        let keys = keys.ok_or_else(|| Status::not_found("there is no such signing key"))?;
+        Ok(Response::new(pb::RevokeSigningKeyResponse { keys, ..Default::default() }))
     }
 
     async fn snapshot(

@@ -12,7 +12,7 @@ use super::wire::{Wire, wire_enum, wire_struct};
 use super::writer::Writer;
 use crate::event::{Cause, Ended, Event, EventKind, Holding, KeyValue};
 use crate::ids::{
-    ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, Revision, Seq, Token, Value,
+    ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token, Value,
 };
 use crate::outcome::{
     Denial, Grant, GrantMany, Granted, OpAnswer, Outcome, Place, Reason, RenewResult, Renewed,
@@ -199,6 +199,10 @@ wire_enum!(Reason {
     51 => FeatureLevelInvalid(asked: u32, present: u32),
     52 => InvalidCommand(text: String),
     53 => LeaseForOneLock(lease: LeaseId),
+    54 => SigningKeyUnknown,
+    55 => SigningKeySpent,
+    56 => SigningKeyTaken(node: NodeId),
+    57 => SigningKeysFull(max: u32),
 });
 
 #[cfg(test)]
@@ -378,6 +382,10 @@ mod tests {
             Reason::FeatureLevelInvalid(7, 107),
             Reason::InvalidCommand("?".into()),
             Reason::LeaseForOneLock(LeaseId(9)),
+            Reason::SigningKeyUnknown,
+            Reason::SigningKeySpent,
+            Reason::SigningKeyTaken(NodeId(15)),
+            Reason::SigningKeysFull(7),
         ]);
     }
 }

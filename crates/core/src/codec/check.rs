@@ -8,6 +8,7 @@
 use crate::ids::{ClientId, Epoch, Key, LeaseId, LogTime, Revision};
 use crate::lease::Lease;
 use crate::record::{Record, Role, queue_form};
+use crate::signing::KeyStage;
 use crate::state::State;
 
 type Check = Result<(), &'static str>;
@@ -23,6 +24,15 @@ pub(super) fn check(state: &State) -> Check {
     ensure(!state.clients.contains_key(&ClientId::default()), "a client without a name")?;
     for (&id, lease) in &state.leases {
         check_lease(state, id, lease)?;
+    }
+    for (key, signing) in &state.signing_keys {
+        // Each is the one that its member is found to have.
+        let found = match signing.stage {
+            KeyStage::Active => state.active_key_of(signing.node),
+            KeyStage::Next(_) => state.next_key_of(signing.node),
+            KeyStage::Retired | KeyStage::Revoked => Some(*key),
+        };
+        ensure(found == Some(*key), "two signing keys of one member in one stage")?;
     }
     for (key, record) in &state.keys {
         check_record(state, key, record)?;
@@ -84,10 +94,11 @@ mod tests {
     use super::*;
     use crate::codec::DecodeError;
     use crate::command::{Acquire, Action, Command, Entry, LeaseGrant, Mode, Put};
-    use crate::ids::{LockName, Millis, Seq, Token};
+    use crate::ids::{LockName, Millis, NodeId, PublicKey, Seq, Token};
     use crate::lock::Floor;
     use crate::once::Answer;
     use crate::outcome::Outcome;
+    use crate::signing::SigningKey;
 
     /// Two clients share one lock; a third key is nobody's.
     fn sound() -> State {
@@ -163,6 +174,14 @@ mod tests {
             "a key of an unknown lease",
             refusal(|state| {
                 lease(state);
+            }),
+        );
+        same(
+            "two signing keys of one member in one stage",
+            refusal(|state| {
+                let (node, since) = (NodeId(1), LogTime(1));
+                let key = SigningKey { node, stage: KeyStage::Active, since };
+                state.signing_keys.extend([(PublicKey([1; 32]), key), (PublicKey([2; 32]), key)]);
             }),
         );
         same(

@@ -10,12 +10,12 @@ use super::writer::Writer;
 use crate::command::{
     Acquire, AcquireAs, AcquireMany, Action, Caller, CallsAnswered, Cancel, CancelTarget, Command,
     Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
-    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, Put, Relation, Release, ReleaseAs,
-    ReleaseMany, RenewAs, Renewal, Terms, Txn, Wait,
+    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation,
+    Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn, Wait,
 };
 use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, Millis, Namespace, NodeId,
-    Revision, Seq, Token, Value,
+    PublicKey, Revision, Seq, Token, Value,
 };
 use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::range::{KeyRange, Order, RangeQuery, SortBy};
@@ -82,6 +82,10 @@ wire_actions! {
     20 => NodeLost(NodeLost),
     21 => SetLimits(Box<Limits>),
     22 => RaiseFeatureLevel(u32),
+    23 => PublishKey(PublishKey),
+    24 => RotateKey(RotateKey),
+    25 => RetireKeys(NodeId),
+    26 => RevokeKey(RevokeKey),
 }
 
 /// Appends a command, without the length that stands before it in an entry.
@@ -286,6 +290,12 @@ wire_struct!(CallsAnswered { contenders: Vec<(Key, Token, CallId)> });
 
 wire_struct!(NodeLost { node: NodeId, boot: Boot });
 
+wire_struct!(PublishKey { node: NodeId, key: PublicKey, after: Millis });
+
+wire_struct!(RotateKey { node: NodeId, after: Millis });
+
+wire_struct!(RevokeKey { key: PublicKey });
+
 wire_struct!(Limits {
     key_len_max: u32,
     value_len_max: u32,
@@ -311,6 +321,8 @@ wire_struct!(Limits {
     floor_kept: Millis,
     client_kept: Millis,
     orphan_grace: Millis,
+    signing_keys_max: u32,
+    signing_key_kept: Millis,
 });
 
 wire_enum!(KeyRange {

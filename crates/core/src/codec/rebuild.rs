@@ -14,6 +14,7 @@ use super::writer::Writer;
 use crate::ids::{Boot, ClientId, Key, LockName, LogTime, NodeId, Revision};
 use crate::lock::{Many, Queue};
 use crate::record::{Contender, Record, Spot, queue_form};
+use crate::signing::KeyStage;
 use crate::state::State;
 use crate::timer::Timer;
 
@@ -50,7 +51,8 @@ pub(super) fn overdue(state: &State) -> Vec<Overdue> {
         | Timer::Delay(_)
         | Timer::Floor(_)
         | Timer::Orphans(..)
-        | Timer::Client(_) => None,
+        | Timer::Client(_)
+        | Timer::KeyDue(_) => None,
     })
     .collect()
 }
@@ -214,6 +216,11 @@ fn arm_timers(state: &mut State, overdue: Vec<Overdue>) -> Check {
     }
     for (&node, &(boot, at)) in &state.lost_nodes {
         timers.push((at, Timer::Orphans(node, boot)));
+    }
+    for (&key, known) in &state.signing_keys {
+        if let KeyStage::Next(due) = known.stage {
+            timers.push((due, Timer::KeyDue(key)));
+        }
     }
     if state.recovering_until > state.now {
         timers.push((state.recovering_until, Timer::Recovered));

@@ -15,7 +15,8 @@ use crate::command::Mode;
 use crate::event::Event;
 use crate::history::History;
 use crate::ids::{
-    CallId, ClientId, Epoch, LeaseId, LockName, LogTime, Millis, Revision, Seq, Token, Value,
+    CallId, ClientId, Epoch, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token,
+    Value,
 };
 use crate::lease::{Client, Lease};
 use crate::limits::{FEATURE_LEVEL, Limits};
@@ -23,6 +24,7 @@ use crate::lock::{Delay, Floor};
 use crate::once::{Answer, Window};
 use crate::outcome::Outcome;
 use crate::record::{Contender, Extra, Record, Role};
+use crate::signing::{KeyStage, SigningKey};
 use crate::state::State;
 
 /// How every snapshot begins.
@@ -51,6 +53,9 @@ impl State {
         self.delays.put(to);
         self.floors.put(to);
         self.lost_nodes.put(to);
+        self.signing_keys.put(to);
+        self.rotations.put(to);
+        self.signing_changes.put(to);
         self.history.put(to);
         overdue(self).put(to);
     }
@@ -104,6 +109,9 @@ fn take_state(from: &mut Reader<'_>) -> Result<(State, Vec<Overdue>), DecodeErro
         delays: Wire::take(from)?,
         floors: Wire::take(from)?,
         lost_nodes: Wire::take(from)?,
+        signing_keys: Wire::take(from)?,
+        rotations: Wire::take(from)?,
+        signing_changes: Wire::take(from)?,
         history: Wire::take(from)?,
         ..State::new()
     };
@@ -216,6 +224,15 @@ wire_struct!(Extra {
     budget: Millis,
     hold_max: Millis,
     forced: Option<LogTime>,
+});
+
+wire_struct!(SigningKey { node: NodeId, stage: KeyStage, since: LogTime });
+
+wire_enum!(KeyStage {
+    0 => Next(due: LogTime),
+    1 => Active,
+    2 => Retired,
+    3 => Revoked,
 });
 
 wire_struct!(Delay { until: LogTime, client: ClientId });

@@ -11,7 +11,7 @@ use super::reader::Reader;
 use super::writer::Writer;
 use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, Namespace,
-    NodeId, Revision, Seq, Token, Value,
+    NodeId, PublicKey, Revision, Seq, Token, Value,
 };
 
 /// What can be written and read again. A value takes at least one byte.
@@ -103,6 +103,20 @@ impl Wire for LogTime {
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(LogTime(from.varint()?.wrapping_sub(1)))
+    }
+}
+
+impl Wire for PublicKey {
+    /// Always as long, so no length stands before it.
+    fn put(&self, to: &mut Writer<'_>) {
+        to.raw(&self.0);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut key = PublicKey::default();
+        let bytes = from.raw(key.0.len())?;
+        key.0.copy_from_slice(bytes);
+        Ok(key)
     }
 }
 

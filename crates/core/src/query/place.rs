@@ -1,6 +1,7 @@
 //! How one contender stands, without looking at the others in its queue.
 
-use crate::ids::{Key, LeaseId, Millis, Token};
+use crate::command::Mode;
+use crate::ids::{ClientId, Key, LeaseId, Millis, Token};
 use crate::outcome::Place;
 use crate::record::queue_form;
 use crate::state::State;
@@ -14,6 +15,10 @@ pub struct Standing {
     pub holds: bool,
     /// How long its lease still lives.
     pub remaining: Millis,
+    /// How it shares the lock.
+    pub mode: Mode,
+    /// The client whose lease it is.
+    pub client: ClientId,
 }
 
 impl State {
@@ -24,6 +29,8 @@ impl State {
             token: record.token(),
             holds: contender.holds(),
             remaining: self.remaining(record.lease).unwrap_or_default(),
+            mode: contender.mode,
+            client: self.client_of(record.lease),
         })
     }
 

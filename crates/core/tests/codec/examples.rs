@@ -3,13 +3,13 @@
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Compact, Compare,
     CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant, LeaseRef,
-    LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, Put, Relation, Release, ReleaseAs,
-    ReleaseMany, RenewAs, Renewal, Terms, Txn, Wait,
+    LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation, Release,
+    ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn, Wait,
 };
 use fencepost_core::range::{KeyRange, Order, RangeQuery, SortBy};
 use fencepost_core::{
     Action, Actor, Boot, CallId, ClientId, Command, Entry, Epoch, Key, LeaseId, LockName, LogTime,
-    Millis, Namespace, NodeId, Revision, Seq, Token, Value,
+    Millis, Namespace, NodeId, PublicKey, Revision, Seq, Token, Value,
 };
 
 pub(crate) fn lease(id: i64) -> LeaseRef {
@@ -149,6 +149,14 @@ pub(crate) fn examples() -> Vec<Action> {
         Action::NodeLost(NodeLost { node: NodeId(2), boot: Boot(3) }),
         Action::SetLimits(Box::default()),
         Action::RaiseFeatureLevel(1),
+        Action::PublishKey(PublishKey {
+            node: NodeId(u64::MAX),
+            key: PublicKey([0xa5; 32]),
+            after: Millis(86_400_000),
+        }),
+        Action::RotateKey(RotateKey { node: NodeId(2), after: Millis(300) }),
+        Action::RetireKeys(NodeId(300)),
+        Action::RevokeKey(RevokeKey { key: PublicKey([7; 32]) }),
         Action::Skipped(4_000_000_000),
     ]
 }
@@ -178,7 +186,11 @@ pub(crate) fn place(action: &Action) -> usize {
         Action::NodeLost(_) => 19,
         Action::SetLimits(_) => 20,
         Action::RaiseFeatureLevel(_) => 21,
-        Action::Skipped(_) => 22,
+        Action::PublishKey(_) => 22,
+        Action::RotateKey(_) => 23,
+        Action::RetireKeys(_) => 24,
+        Action::RevokeKey(_) => 25,
+        Action::Skipped(_) => 26,
     }
 }
 

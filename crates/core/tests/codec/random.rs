@@ -3,12 +3,12 @@
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Compact,
     DeleteRange, Disconnect, ForceRelease, LeaseGrant, LeaseRenew, LeaseRevoke, Mode, NodeLost,
-    Once, Put, Release, ReleaseAs, Renewal, Terms, Wait,
+    Once, PublishKey, Put, Release, ReleaseAs, Renewal, RevokeKey, RotateKey, Terms, Wait,
 };
 use fencepost_core::range::KeyRange;
 use fencepost_core::{
     Action, Boot, CallId, ClientId, Command, Key, LeaseId, Limits, LockName, Millis, NodeId,
-    Revision, Seq, Token,
+    PublicKey, Revision, Seq, Token,
 };
 
 use crate::examples::lease;
@@ -80,7 +80,17 @@ pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
         }),
         28 => Action::CallsAnswered(CallsAnswered { contenders: vec![(key, token, call(a, b))] }),
         29 => Action::Compact(Compact { revision: Revision(token.0) }),
+        30 | 31 => Action::PublishKey(PublishKey {
+            node: NodeId(u64::from(a % 2) + 1),
+            key: PublicKey([b % 8; 32]),
+            after: Millis(u64::from(c % 3) * 400),
+        }),
+        32 => Action::RotateKey(RotateKey { node: NodeId(u64::from(a % 2) + 1), after: span(0) }),
+        33 => Action::RetireKeys(NodeId(u64::from(a % 2) + 1)),
+        34 => Action::RevokeKey(RevokeKey { key: PublicKey([b % 8; 32]) }),
         _ => Action::SetLimits(Box::new(Limits {
+            signing_keys_max: u32::from(a % 4) + 2,
+            signing_key_kept: Millis(u64::from(b) + 1),
             due_per_entry_max: u32::from(a % 3) + 1,
             history_events_max: u32::from(b) + 1,
             ..Limits::default()

@@ -2,12 +2,12 @@
 
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, Compact, Disconnect, ForceRelease, LeaseGrant, Mode,
-    NodeLost, Once, Op, Terms, Txn, Wait,
+    NodeLost, Once, Op, PublishKey, RevokeKey, RotateKey, Terms, Txn, Wait,
 };
 use fencepost_core::range::{KeyRange, RangeQuery};
 use fencepost_core::{
     Action, Boot, ClientId, Command, Entry, Key, LeaseId, Limits, LockName, LogTime, Millis,
-    NodeId, Outcome, Revision, Seq, State, Token,
+    NodeId, Outcome, PublicKey, Revision, Seq, State, Token,
 };
 
 use crate::examples::{call, lease, put, rich_terms};
@@ -114,6 +114,11 @@ pub(crate) fn grow_queues(state: &mut State) {
     );
 }
 
+fn publish(node: u64, key: u8, after: u64) -> Action {
+    let (node, key, after) = (NodeId(node), PublicKey([key; 32]), Millis(after));
+    Action::PublishKey(PublishKey { node, key, after })
+}
+
 pub(crate) fn grow_floors(state: &mut State) {
     let token = |state: &State, name: &str, id: i64| {
         let key = Key::from(format!("{name}/{id:x}").as_str());
@@ -138,6 +143,13 @@ pub(crate) fn grow_floors(state: &mut State) {
             Action::ForceRelease(read),
             Action::ForceRelease(job),
             Action::NodeLost(node),
+            publish(1, 1, 0),
+            publish(1, 2, 86_400_000),
+            publish(2, 3, 0),
+            publish(2, 4, 0),
+            publish(3, 5, 0),
+            Action::RevokeKey(RevokeKey { key: PublicKey([5; 32]) }),
+            Action::RotateKey(RotateKey { node: NodeId(2), after: Millis(700) }),
             Action::Compact(Compact { revision: Revision(5) }),
         ],
     );

@@ -3,13 +3,13 @@
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Command, Compact,
     Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
-    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, Put, Relation, Release, ReleaseAs,
-    ReleaseMany, RenewAs, Renewal, Terms, Txn,
+    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation,
+    Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn,
 };
 use fencepost_core::range::KeyRange;
 use fencepost_core::{
     Action, Boot, CallId, ClientId, Entry, Epoch, Event, Key, LeaseId, Limits, LockName, LogTime,
-    Millis, Namespace, NodeId, Revision, Seq, State, Token, Value,
+    Millis, Namespace, NodeId, PublicKey, Revision, Seq, State, Token, Value,
 };
 
 use super::generate::{
@@ -35,6 +35,18 @@ pub(crate) fn place(name: &str, lease: i64) -> Key {
 /// The limits of a history.
 pub(crate) fn limits(due: u32, queue: u32) -> Limits {
     Limits { due_per_entry_max: due, queue_len_max: queue, ..Limits::default() }
+}
+
+/// Few members and few keys, so that they meet.
+fn signing(verb: u8, node: u64, key: u8, after: u64) -> Action {
+    let (node, key, after) = (NodeId(node), PublicKey([key; 32]), Millis(after));
+    match verb {
+        0 => Action::RotateKey(RotateKey { node, after }),
+        1 => Action::RetireKeys(node),
+        2 => Action::RevokeKey(RevokeKey { key }),
+        3 => Action::PublishKey(PublishKey { node, key, after: Millis::ZERO }),
+        _ => Action::PublishKey(PublishKey { node, key, after }),
+    }
 }
 
 impl Driver {
@@ -189,6 +201,7 @@ impl Driver {
             Request::NodeLost { node, boot } => {
                 Action::NodeLost(NodeLost { node: NodeId(node), boot: Boot(boot) })
             }
+            Request::Signing { verb, node, key, after } => signing(verb, node, key, after),
             Request::Limits { due, queue } => Action::SetLimits(limits(due, queue).into()),
             Request::Compact { back } => {
                 let revision = Revision(state.revision().0.saturating_sub(back));

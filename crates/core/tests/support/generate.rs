@@ -205,6 +205,13 @@ pub(crate) enum Request {
         node: u64,
         boot: u64,
     },
+    /// One of the four things that can be done to signing keys.
+    Signing {
+        verb: u8,
+        node: u64,
+        key: u8,
+        after: u64,
+    },
     Limits {
         due: u32,
         queue: u32,
@@ -450,6 +457,8 @@ fn of_operators() -> impl Strategy<Value = Request> {
         3 => (name(), lease(), call())
             .prop_map(|(name, lease, call)| Request::CancelCall { name, lease, call }),
         3 => (1..=2_u64, 1..=2_u64).prop_map(|(node, boot)| Request::NodeLost { node, boot }),
+        2 => (0..6_u8, 1..=3_u64, 0..6_u8, 0..2_000_u64)
+            .prop_map(|(verb, node, key, after)| Request::Signing { verb, node, key, after }),
         1 => (1..=3_u32, 1..=4_u32).prop_map(|(due, queue)| Request::Limits { due, queue }),
         1 => (0..20_u64).prop_map(|back| Request::Compact { back }),
         2 => (0..6_u8).prop_map(Request::Bad),

@@ -50,6 +50,15 @@ pub(crate) fn ask(word: &str, words: &mut Words, state: &State, page: &mut Page)
         "explain" => print_explanation(&state.explain(&subject(words)?, WAITERS_SHOWN), page),
         "watch" => watch(words, state, page)?,
         "deadline" => page.line(&format!("deadline={}", print::moment(state.next_deadline()))),
+        "signing-keys" => {
+            for (bytes, key) in state.signing_keys() {
+                page.line(&print::signing_key(bytes, key));
+            }
+            for (node, after) in state.rotations() {
+                page.line(&format!("member {} owes a key, after={}", node.0, after.0));
+            }
+            page.line(&format!("changes={}", state.signing_changes()));
+        }
         "state" => page.line(&print::standing(state)),
         other => return Err(format!("unknown word `{other}`")),
     }

@@ -5,7 +5,10 @@ use fencepost_core::event::{Cause, EventKind, Holding, KeyValue};
 use fencepost_core::outcome::{OpAnswer, RenewResult, TxnAnswer};
 use fencepost_core::query::{ClientInfo, Holder, LeaseInfo, LockView, Waiter, Waiting};
 use fencepost_core::range::RangeAnswer;
-use fencepost_core::{Event, Key, LeaseId, LogTime, Outcome, Reply, State, Token, Value};
+use fencepost_core::signing::{KeyStage, SigningKey};
+use fencepost_core::{
+    Event, Key, LeaseId, LogTime, Outcome, PublicKey, Reply, State, Token, Value,
+};
 
 /// Runs of one letter at least this long are written as `{x*9}`.
 const RUN_MIN: usize = 24;
@@ -88,6 +91,16 @@ pub(crate) fn standing(state: &State) -> String {
         state.feature_level(),
         if state.has_leases() { "yes" } else { "no" },
     )
+}
+
+pub(crate) fn signing_key(bytes: PublicKey, key: SigningKey) -> String {
+    let stage = match key.stage {
+        KeyStage::Next(due) => format!("next due={}", due.0),
+        KeyStage::Active => "active".into(),
+        KeyStage::Retired => "retired".into(),
+        KeyStage::Revoked => "revoked".into(),
+    };
+    format!("key {} member={} since={} {stage}", bytes.0[0], key.node.0, key.since.0)
 }
 
 pub(crate) fn reply(reply: &Reply) -> String {

@@ -2,11 +2,11 @@
 
 use fencepost_core::command::{
     Caller, CallsAnswered, Compact, DeleteLock, Disconnect, LeaseGrant, LeaseRenew, LeaseRevoke,
-    NodeLost, Once, Renewal,
+    NodeLost, Once, PublishKey, Renewal, RevokeKey, RotateKey,
 };
 use fencepost_core::{
-    Action, Actor, ClientId, Command, LeaseId, Limits, Millis, Namespace, Reason, Revision, Seq,
-    State, text,
+    Action, Actor, ClientId, Command, LeaseId, Limits, Millis, Namespace, NodeId, PublicKey,
+    Reason, Revision, Seq, State, text,
 };
 
 use super::lock_words;
@@ -111,10 +111,32 @@ fn action(word: &str, words: &mut Words, state: &State) -> Parsed<Option<Counted
         }
         "limits" => Action::SetLimits(Box::new(limits(words, state.limits().clone())?)),
         "feature" => Action::RaiseFeatureLevel(small(&words.next("a level")?)?),
+        "publish-key" => Action::PublishKey(PublishKey {
+            node: node(words)?,
+            key: public_key(words)?,
+            after: words.span("after")?.unwrap_or_default(),
+        }),
+        "rotate-key" => Action::RotateKey(RotateKey {
+            node: node(words)?,
+            after: words.span("after")?.unwrap_or_default(),
+        }),
+        "retire-keys" => Action::RetireKeys(node(words)?),
+        "revoke-key" => Action::RevokeKey(RevokeKey { key: public_key(words)? }),
         "skipped" => Action::Skipped(small(&words.next("a number")?)?),
         _ => return Ok(None),
     };
     Ok(Some((action, None)))
+}
+
+fn node(words: &mut Words) -> Parsed<NodeId> {
+    number(&words.next("a member")?).map(NodeId)
+}
+
+/// A key that is one byte over and over.
+fn public_key(words: &mut Words) -> Parsed<PublicKey> {
+    let byte = number(&words.next("a key")?)?;
+    let byte = u8::try_from(byte).map_err(|_| "a key is a number below 256")?;
+    Ok(PublicKey([byte; 32]))
 }
 
 fn lease(words: &mut Words) -> Parsed<Counted> {
@@ -147,18 +169,19 @@ fn limits(words: &mut Words, mut limits: Limits) -> Parsed<Limits> {
     if words.is_empty() {
         return Err("which limits?".into());
     }
-    let spans: [(&str, &mut Millis); 6] = [
+    let spans: [(&str, &mut Millis); 7] = [
         ("ttl_min", &mut limits.ttl_min),
         ("ttl_max", &mut limits.ttl_max),
         ("span_max", &mut limits.span_max),
         ("floor_kept", &mut limits.floor_kept),
         ("client_kept", &mut limits.client_kept),
         ("orphan_grace", &mut limits.orphan_grace),
+        ("signing_key_kept", &mut limits.signing_key_kept),
     ];
     for (name, limit) in spans {
         *limit = words.span(name)?.unwrap_or(*limit);
     }
-    let counts: [(&str, &mut u32); 18] = [
+    let counts: [(&str, &mut u32); 19] = [
         ("key_len_max", &mut limits.key_len_max),
         ("value_len_max", &mut limits.value_len_max),
         ("text_len_max", &mut limits.text_len_max),
@@ -177,6 +200,7 @@ fn limits(words: &mut Words, mut limits: Limits) -> Parsed<Limits> {
         ("txn_depth_max", &mut limits.txn_depth_max),
         ("txn_tree_ops_max", &mut limits.txn_tree_ops_max),
         ("position_counted_max", &mut limits.position_counted_max),
+        ("signing_keys_max", &mut limits.signing_keys_max),
     ];
     for (name, limit) in counts {
         if let Some(text) = words.option(name) {

@@ -135,8 +135,9 @@ impl Node {
                     .machine
                     .apply(entry.index, &entry.data)
                     .map_err(|malformed| malformed.to_string())?;
+                let are_news = effects.are_news();
                 self.answer_batch(entry, effects.replies, outputs);
-                if !effects.events.is_empty() {
+                if are_news {
                     outputs.push(Output::Applied(entry.index, effects.events));
                 }
             }

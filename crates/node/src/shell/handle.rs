@@ -1,7 +1,7 @@
 //! What whoever serves clients holds of a node.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -55,6 +55,12 @@ impl Handle {
     /// Hears of everything from now on.
     pub fn observe(&self, observer: Box<dyn Observer>) {
         self.inbox.push_waiting(Lane::Control, Happening::Observe(observer));
+    }
+
+    /// The node's directory, if it has a real one.
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_ref().map(|home| home.as_path())
     }
 
     /// What the node is at.

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use fencepost_core::{ClientId, Epoch, LeaseId, LockName, LogTime, Millis, Revision, Seq, Token};
+use fencepost_core::{
+    ClientId, Epoch, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token,
+};
 
 use super::*;
 
@@ -66,6 +68,10 @@ fn every_reason() -> Vec<Reason> {
         Reason::LimitsUnsound,
         Reason::FeatureLevelInvalid(1, 2),
         Reason::InvalidCommand(String::new()),
+        Reason::SigningKeyUnknown,
+        Reason::SigningKeySpent,
+        Reason::SigningKeyTaken(NodeId(1)),
+        Reason::SigningKeysFull(1),
     ]
 }
 

@@ -119,7 +119,11 @@ impl Reader {
                 Item::WatchBehind(number, cursor) => return Some(News::Behind(number, cursor)),
                 Item::Progress(number, revision) => return Some(News::Progress(number, revision)),
                 Item::Mark(revision) => return Some(News::Mark(revision)),
-                Item::Delivery(..) | Item::Verdict(..) | Item::Place(..) | Item::Response(_) => {}
+                Item::Delivery(..)
+                | Item::Verdict(..)
+                | Item::Place(..)
+                | Item::Signed(..)
+                | Item::Response(_) => {}
             }
         }
     }

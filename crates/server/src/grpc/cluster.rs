@@ -1,4 +1,4 @@
-//! The cluster itself: members, leadership, backups.
+//! The cluster itself: members, leadership, backups, signing keys.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::cluster_service_server::ClusterService;
 use tonic::Request;
 
-use super::{Answer, Answers, answered, backup, members, status};
+use super::{Answer, Answers, answered, backup, members, signing_keys, status};
 use crate::house::House;
 
 /// Members, leadership, backups.
@@ -61,6 +61,29 @@ impl ClusterService for ClusterDoor {
         let result = members::move_leader(&self.0, request.get_ref().to, was_forwarded).await;
         let result = result.map(|header| v1::MoveLeaderResponse { header: Some(header) });
         answered(&self.0, "move_leader", result)
+    }
+
+    async fn list_signing_keys(
+        &self,
+        _request: Request<v1::ListSigningKeysRequest>,
+    ) -> Answer<v1::ListSigningKeysResponse> {
+        answered(&self.0, "list_signing_keys", signing_keys::list(&self.0).await)
+    }
+
+    async fn rotate_signing_key(
+        &self,
+        request: Request<v1::RotateSigningKeyRequest>,
+    ) -> Answer<v1::RotateSigningKeyResponse> {
+        let result = signing_keys::rotate(&self.0, request.get_ref()).await;
+        answered(&self.0, "rotate_signing_key", result)
+    }
+
+    async fn revoke_signing_key(
+        &self,
+        request: Request<v1::RevokeSigningKeyRequest>,
+    ) -> Answer<v1::RevokeSigningKeyResponse> {
+        let result = signing_keys::revoke(&self.0, request.get_ref()).await;
+        answered(&self.0, "revoke_signing_key", result)
     }
 
     async fn snapshot(

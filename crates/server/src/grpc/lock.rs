@@ -27,7 +27,7 @@ use crate::house::{House, Postbox, unexpected};
 use crate::pending::{Standing, Ticket, Verdict};
 use crate::shares::{Parting, Share};
 use crate::wanted::Wanted;
-use crate::{parse, show};
+use crate::{parse, show, signing};
 
 /// What a call is told.
 pub(crate) type Told = Result<v1::LockResponse, Failure>;
@@ -37,14 +37,14 @@ pub(crate) type Told = Result<v1::LockResponse, Failure>;
 type Handed = (Told, oneshot::Sender<()>);
 
 pub(super) async fn lock(house: &Arc<House>, request: &v1::LockRequest) -> Told {
-    begin(house, parse::lock(request)?).await
+    begin_signed(house, parse::lock(request)?, request.signed).await
 }
 
 pub(super) async fn try_lock(
     house: &Arc<House>,
     request: &v1::TryLockRequest,
 ) -> Result<v1::TryLockResponse, Failure> {
-    let told = begin(house, parse::try_lock(request)?).await?;
+    let told = begin_signed(house, parse::try_lock(request)?, request.signed).await?;
     let v1::LockResponse {
         header,
         key,
@@ -65,12 +65,25 @@ pub(super) async fn try_lock(
     })
 }
 
-/// Has it done by a task of its own, and waits for what it says.
+/// Has it done without a signature.
 pub(crate) async fn begin(house: &Arc<House>, wanted: impl Into<Wanted>) -> Told {
+    begin_signed(house, wanted, false).await
+}
+
+/// Has it done by a task of its own, and waits for what it says. What is to be signed and cannot be
+/// is refused before anything is done.
+pub(crate) async fn begin_signed(
+    house: &Arc<House>,
+    wanted: impl Into<Wanted>,
+    signed: bool,
+) -> Told {
+    if signed {
+        house.signing.signer().await?;
+    }
     let (tell, told) = oneshot::channel();
     // When this call is dropped, so is the sender, and the task knows that nobody waits.
     let (_here, gone) = oneshot::channel();
-    let call = Call::new(house, wanted.into());
+    let call = Call::new(house, wanted.into(), signed);
     tokio::spawn(call.run(tell, gone));
     match told.await {
         Ok((told, taken)) => {
@@ -85,6 +98,8 @@ pub(crate) async fn begin(house: &Arc<House>, wanted: impl Into<Wanted>) -> Told
 struct Call {
     house: Arc<House>,
     wanted: Wanted,
+    /// Whether the token is to be signed.
+    signed: bool,
     /// Where it stands in the queue, once that is known.
     place: Option<Place>,
     share: Share,
@@ -124,11 +139,11 @@ enum Left {
 }
 
 impl Call {
-    fn new(house: &Arc<House>, mut wanted: Wanted) -> Call {
+    fn new(house: &Arc<House>, mut wanted: Wanted, signed: bool) -> Call {
         let place = wanted.place().map(|(key, lease)| Place::register(house, key, lease));
         let share = house.shares.join(&wanted.spot(), !wanted.wait().is_try());
         wanted.bind(share.call);
-        Call { house: Arc::clone(house), wanted, place, share }
+        Call { house: Arc::clone(house), wanted, signed, place, share }
     }
 
     async fn run(mut self, tell: oneshot::Sender<Handed>, gone: oneshot::Receiver<()>) {
@@ -170,11 +185,15 @@ impl Call {
             // The state lets what is held at once live on its lease, so it may be told.
             Outcome::Acquired(grant) => {
                 self.stand(&grant.key);
-                self.hold(header, &grant)
+                match self.sign(&grant, Left::Place).await {
+                    Ok(signed_token) => hold(header, &grant, signed_token),
+                    Err(end) => end,
+                }
             }
+            // What it held before is not taken back if it cannot be told of again.
             Outcome::Renewed(grant) => {
                 self.stand(&grant.key);
-                self.granted(header, &grant).await
+                self.granted(header, &grant, Left::Nothing).await
             }
             Outcome::Queued(ref place) => match self.queued(&place.key, &reply).await {
                 Ok(seen) => self.wait(seen, timeout, gone).await,
@@ -256,7 +275,7 @@ impl Call {
         let (wrong, left) = match verdict {
             Some(Verdict::Granted { token, remaining }) => {
                 let grant = Grant { key, token, lease, remaining };
-                return self.granted(self.house.head.now(), &grant).await;
+                return self.granted(self.house.head.now(), &grant, Left::Place).await;
             }
             Some(Verdict::Ended(Cause::TimedOut)) => {
                 return End { told: Ok(self.timed_out().await), left: Left::Place };
@@ -271,8 +290,13 @@ impl Call {
         End { told: Err(wrong.into()), left }
     }
 
-    /// The lock is held. That may be told when the log knows that it will be.
-    async fn granted(&self, header: v1::Header, grant: &Grant) -> End {
+    /// The lock is held. That may be told when the log knows that it will be. `unsigned` is what
+    /// is left if the token cannot be signed.
+    async fn granted(&self, header: v1::Header, grant: &Grant, unsigned: Left) -> End {
+        let signed_token = match self.sign(grant, unsigned).await {
+            Ok(signed_token) => signed_token,
+            Err(end) => return end,
+        };
         // What does not wait is not bound: it would cost a second entry of the log, and if this
         // process ends before the answer, the lease still does what it is there for.
         if !self.wanted.wait().is_try() {
@@ -287,19 +311,22 @@ impl Call {
                 Err(failure) => return End { told: Err(failure), left: Left::Place },
             }
         }
-        self.hold(header, grant)
+        hold(header, grant, signed_token)
     }
 
-    fn hold(&self, header: v1::Header, grant: &Grant) -> End {
-        let told = v1::LockResponse {
-            header: Some(header),
-            key: show::text(&grant.key),
-            fencing_token: show::signed(grant.token.0),
-            acquired: true,
-            remaining_ms: show::millis(grant.remaining),
-            ..v1::LockResponse::default()
-        };
-        End { told: Ok(told), left: Left::Hold }
+    /// The signed token, or an empty one if none is wanted. If there is none to be had, how the call
+    /// ends; `unsigned` is what it leaves then.
+    async fn sign(&self, grant: &Grant, unsigned: Left) -> Result<String, End> {
+        if !self.signed {
+            return Ok(String::new());
+        }
+        let signed = signing::grant(&self.house, self.wanted.name(), grant.lease, grant.token);
+        match signed.await {
+            Ok(Some(signed_token)) => Ok(signed_token),
+            // The hold is gone already.
+            Ok(None) => Err(End { told: Err(Wrong::WaitEnded(None).into()), left: Left::Nothing }),
+            Err(failure) => Err(End { told: Err(failure), left: unsigned }),
+        }
     }
 
     fn not_acquired(&self, header: v1::Header, holder: String) -> v1::LockResponse {
@@ -343,6 +370,20 @@ impl Call {
         let ask = move |state: &State| state.lease_of_owner(&client, &name);
         self.house.insist_on_asking(ask).await.ok()?.map(LeaseRef::from)
     }
+}
+
+/// The end of a call that holds.
+fn hold(header: v1::Header, grant: &Grant, signed_token: String) -> End {
+    let told = v1::LockResponse {
+        header: Some(header),
+        key: show::text(&grant.key),
+        fencing_token: show::signed(grant.token.0),
+        acquired: true,
+        remaining_ms: show::millis(grant.remaining),
+        signed_token,
+        ..v1::LockResponse::default()
+    };
+    End { told: Ok(told), left: Left::Hold }
 }
 
 /// How long this member lets a call wait. The state bounds a place by the most patient of those

@@ -7,7 +7,7 @@ use fencepost_proto::v1;
 use super::leases::page;
 use crate::error::{Failure, Wrong};
 use crate::house::{House, unexpected};
-use crate::{limits, parse, reads, show};
+use crate::{limits, parse, reads, show, signing};
 
 /// What a list shows of each lock.
 const LISTED: Sight =
@@ -97,5 +97,18 @@ pub(crate) async fn force_release(
         _ => return Err(unexpected()),
     };
     let pending_ms = show::millis(pending);
-    Ok(v1::ForceReleaseResponse { header: Some(header), released, pending_ms })
+    let signed_floor = if request.signed { signed_floor(house, &request.name).await } else { None };
+    let signed_floor = signed_floor.unwrap_or_default();
+    Ok(v1::ForceReleaseResponse { header: Some(header), released, pending_ms, signed_floor })
+}
+
+/// The release is done and cannot be undone, so it is told whatever becomes of the signature.
+async fn signed_floor(house: &House, name: &str) -> Option<String> {
+    match signing::floor(house, &LockName::from(name)).await {
+        Ok(signed) => signed,
+        Err(failure) => {
+            tracing::warn!(lock = name, why = failure.message, "cannot sign a fence floor");
+            None
+        }
+    }
 }

@@ -39,6 +39,7 @@ impl Session {
             Item::Place(request, place) => {
                 told.extend(self.moved_up(&mut state, request, &place));
             }
+            Item::Signed(request, signed) => told.extend(self.signed(&mut state, request, *signed)),
             Item::Events(events) => told.extend(self.watched(&mut state, &events)),
             Item::WatchCut(watch, resume) => {
                 told.extend(self.watch_cut(&mut state, watch, resume));
@@ -102,7 +103,7 @@ impl Session {
     }
 
     /// The last answer of a request.
-    fn close(&self, state: &mut State, open: Open, answer: Answered) -> (u64, Answered) {
+    pub(super) fn close(&self, state: &mut State, open: Open, answer: Answered) -> (u64, Answered) {
         state.in_use.remove(&open.request_id);
         let code = answer.as_ref().map_or_else(|failure| failure.code, |_| "ok");
         self.house.metrics.request(open.kind.name(), code);
@@ -182,6 +183,7 @@ impl Session {
         told: &mut Vec<(u64, Answered)>,
     ) {
         let Kind::Acquire(acquire) = &mut open.kind else { return };
+        let mut token = None;
         let shown = match reply.outcome {
             Outcome::Queued(place) | Outcome::Reserved(place) => {
                 acquire.told = Some((place.position, place.holder.clone()));
@@ -195,11 +197,17 @@ impl Session {
                 }
                 return;
             }
-            Outcome::Acquired(grant) => held(acquire, Stage::Acquired, &grant),
-            Outcome::Renewed(grant) => held(acquire, Stage::Renewed, &grant),
+            Outcome::Acquired(grant) => {
+                token = Some(grant.token);
+                held(acquire, Stage::Acquired, &grant)
+            }
+            Outcome::Renewed(grant) => {
+                token = Some(grant.token);
+                held(acquire, Stage::Renewed, &grant)
+            }
             Outcome::AcquiredMany(many) => {
-                let token = many.token;
-                held(acquire, Stage::Acquired, &grant_of(acquire, token, many.remaining))
+                token = Some(many.token);
+                held(acquire, Stage::Acquired, &grant_of(acquire, many.token, many.remaining))
             }
             Outcome::Denied(denial) => denied(&denial),
             Outcome::Ended(cause) => show::ended(show::cause(cause)),
@@ -212,8 +220,8 @@ impl Session {
                 return;
             }
         };
-        let answer = (self.house.head.at(reply.revision), Response::Acquired(shown));
-        told.push(self.close(state, open, Ok(answer)));
+        let header = self.house.head.at(reply.revision);
+        told.extend(self.end_acquire(state, request, open, header, shown, token));
     }
 
     /// How a wait stands. It is told only if that is news.
@@ -242,8 +250,10 @@ impl Session {
     ) -> Option<(u64, Answered)> {
         let mut open = state.open.remove(&number(request))?;
         let Kind::Acquire(acquire) = &mut open.kind else { return None };
+        let mut granted = None;
         let shown = match verdict {
             Verdict::Granted { token, remaining } => {
+                granted = Some(*token);
                 held(acquire, Stage::Acquired, &grant_of(acquire, *token, *remaining))
             }
             Verdict::Ended(cause) => show::ended(show::cause(*cause)),
@@ -254,8 +264,7 @@ impl Session {
                 show::ended("unknown")
             }
         };
-        let answer = (self.house.head.now(), Response::Acquired(shown));
-        Some(self.close(state, open, Ok(answer)))
+        self.end_acquire(state, request, open, self.house.head.now(), shown, granted)
     }
 
     /// What became of a wait was not seen. The answer that the state has kept says it.

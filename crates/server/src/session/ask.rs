@@ -8,7 +8,7 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
-use super::{Kind, Open, OpenAcquire, Session, State, VERSION, number};
+use super::{Kind, Open, OpenAcquire, Session, Signature, State, VERSION, number};
 use crate::calls::encoded;
 use crate::error::{Failure, Wrong};
 use crate::house::{Postbox, command, freshness};
@@ -208,6 +208,14 @@ impl Session {
         batch: &mut Batch,
     ) -> Result<(), Failure> {
         let (action, first, lease) = parse::acquire(acquire)?;
+        let signature = match (acquire.signed_if_possible, acquire.signed) {
+            (true, _) => Signature::Welcome,
+            (false, true) if !self.house.signing.can_sign() => {
+                return Err(Wrong::Unsigned.into());
+            }
+            (false, true) => Signature::Required,
+            (false, false) => Signature::Unwanted,
+        };
         let names = acquire.locks.iter().map(|lock| LockName::from(&*lock.name)).collect();
         let epoch = Epoch(acquire.lease_epoch);
         self.name_lease(state, LeaseRef { id: lease, epoch }, None, None);
@@ -219,7 +227,7 @@ impl Session {
         let postbox = Postbox::Stream(std::sync::Arc::clone(&self.outbox), request);
         let ticket = self.house.pending().register(parse::contender_key(&first, lease), postbox);
         let repeat = can_repeat.then(|| bytes.clone());
-        let acquire = OpenAcquire { ticket, names, lease, command: repeat, told: None };
+        let acquire = OpenAcquire { ticket, names, lease, command: repeat, told: None, signature };
         state.opened(request, request_id, Kind::Acquire(Box::new(acquire)));
         batch.ordinary.push((request, bytes));
         Ok(())

@@ -111,6 +111,7 @@ async fn calls(walk: &mut Walk, locks: &mut Locks) {
         fencing_token: forced.fencing_token,
         reason: "wanted".into(),
         now: true,
+        signed: false,
     };
     walk!(walk, locks, "ForceRelease", force_release(force));
     walk!(walk, locks, "GetLease", get_lease(v1::GetLeaseRequest { id }));
@@ -189,6 +190,18 @@ async fn cluster(walk: &mut Walk, world: &World, place: usize) {
     let mut admin = world.admin(place).await;
     walk!(walk, admin, "Status", status(v1::StatusRequest {}));
     walk!(walk, admin, "Members", members(v1::MembersRequest {}));
+    let kid = loop {
+        let none = v1::ListSigningKeysRequest {};
+        let listed = walk!(walk, admin, "ListSigningKeys", list_signing_keys(none));
+        // The members publish them when they have found a leader.
+        if let Some(key) = listed.keys.first() {
+            break key.kid.clone();
+        }
+    };
+    let all = v1::RotateSigningKeyRequest::default();
+    walk!(walk, admin, "RotateSigningKey", rotate_signing_key(all));
+    let revoke = v1::RevokeSigningKeyRequest { kid };
+    walk!(walk, admin, "RevokeSigningKey", revoke_signing_key(revoke));
     let add = v1::AddMemberRequest { id: 77, name: "n4".into(), ..Default::default() };
     walk!(walk, admin, "AddMember", add_member(add));
     // One that votes already.

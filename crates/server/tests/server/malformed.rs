@@ -44,7 +44,6 @@ async fn calls_that_mean_nothing_are_refused_and_change_nothing() {
     expect("field_invalid", lock(|one| one.mode = 77)).await;
     expect("permits_invalid", lock(|one| one.mode = 2)).await;
     expect("field_invalid", lock(|one| one.permits = 3)).await;
-    expect("signing_unavailable", lock(|one| one.signed = true)).await;
     let grant = |change: fn(&mut v1::LeaseGrantRequest)| {
         let mut request = v1::LeaseGrantRequest { ttl: 5, ..Default::default() };
         let mut locks = locks.clone();

@@ -186,6 +186,7 @@ async fn a_lock_that_is_taken_away_is_told_of() {
                 fencing_token: told.fencing_token,
                 reason: "wanted".into(),
                 now: false,
+                signed: false,
             };
             locks.force_release(force).await.expect("it is held");
         }

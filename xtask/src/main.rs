@@ -11,6 +11,7 @@ mod command;
 mod contract;
 mod etcd3;
 mod fix;
+mod pyjwt;
 mod python;
 mod server;
 mod sim;
@@ -46,6 +47,8 @@ enum Verb {
     Fix,
     /// Check the house rules that no compiler knows
     Tidy,
+    /// Verify a signed token of a real server with PyJWT
+    Pyjwt,
     /// Run whole clusters in virtual time, with faults, and check them
     Sim(sim::Args),
     /// Run the simulator for hours: fresh seeds, planted bugs, and every seed twice
@@ -73,6 +76,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Verify => verify::run(&root),
         Verb::Fix => fix::run(&root),
         Verb::Tidy => tidy::run(&root),
+        Verb::Pyjwt => pyjwt::run(&root),
         Verb::Sim(args) => sim::run(&root, args),
         Verb::Soak(args) => soak::run(&root, args),
         Verb::Bench(args) => bench::run(&root, args),

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use crate::command::cargo;
 
 /// A server that ends with this.
 pub(crate) struct Server {
     child: Child,
+    program: PathBuf,
     /// Where clients reach it, as a URL.
     pub(crate) url: String,
 }
@@ -26,7 +27,8 @@ impl Server {
         let data = home.join("data");
         // What an earlier run has left.
         fs::remove_dir_all(&data).ok();
-        let mut command = Command::new(target(root).join("debug/fencepost"));
+        let program = target(root).join("debug/fencepost");
+        let mut command = Command::new(&program);
         command.args(["serve", "--listen", listen, "--peer-listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(data).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().context("start the server")?;
@@ -38,11 +40,20 @@ impl Server {
             words.by_ref().next().filter(|&word| word == "clients")?;
             words.next().map(str::to_owned)
         });
-        let mut server = Server { child, url: String::new() };
+        let mut server = Server { child, program, url: String::new() };
         server.url = url.context("the server has ended")?;
         // Whoever does not read what it says would stop it.
         thread::spawn(move || lines.for_each(drop));
         Ok(server)
+    }
+
+    /// What a verb of the program says on standard output.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = Command::new(&self.program);
+        command.args(["--endpoints", &self.url]).args(arguments).stderr(Stdio::inherit());
+        let output = command.output().with_context(|| format!("run {arguments:?}"))?;
+        ensure!(output.status.success(), "{arguments:?} has failed");
+        Ok(String::from_utf8(output.stdout)?)
     }
 }
 

@@ -111,6 +111,25 @@ impl Client {
         Ok(answer.await?.released)
     }
 
+    /// Does a lock command that is written as text: `ACQUIRE:<lock>:<client>:<ttl in ms>`,
+    /// `RELEASE:<lock>:<client>` or `HEARTBEAT:<lock>:<client>`. What makes no sense is a result as
+    /// well. Locks by owner name are weaker than a [`Guard`](crate::Guard): this is for people.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Indeterminate`] if there was no answer.
+    pub async fn text_command(
+        &self,
+        line: impl Into<String>,
+    ) -> Result<pb::TextCommandResponse, Error> {
+        let request = pb::TextCommandRequest { line: line.into() };
+        let answer = self.shell().unary(false, move |channel| {
+            let request = request.clone();
+            async move { LockServiceClient::new(channel).text_command(request).await }
+        });
+        answer.await
+    }
+
     /// Takes a lock from its holder, as an operator. `token` names the holder that is meant, so that
     /// its successor is safe.
     ///

@@ -49,6 +49,10 @@ pub(crate) enum Wrong {
     WaitEnded(Option<Cause>),
     /// A field makes no sense. Which one, and why.
     Invalid(&'static str, &'static str),
+    /// What was sent is no JSON object. Why.
+    NotJson(String),
+    /// What was sent has more bytes than may be.
+    TooLarge(usize),
     /// Nothing was asked for.
     Empty,
     /// A session begins with a greeting.
@@ -79,8 +83,6 @@ pub(crate) enum Wrong {
     MethodUnknown(String),
     /// The body is of another kind than what is understood.
     ContentType(String),
-    /// More bytes than a request may have. How many it may.
-    TooLarge(usize),
     /// A request that cannot be read. What is wrong with it.
     Unreadable(String),
     /// A request did not arrive whole in time.
@@ -160,6 +162,8 @@ impl Wrong {
             }
             Wrong::WaitEnded(None) => "the wait ended without the lock".to_owned(),
             Wrong::Invalid(field, why) => format!("{field} {why}"),
+            Wrong::NotJson(why) => format!("this is no request in JSON: {why}"),
+            Wrong::TooLarge(max) => format!("a request has at most {max} bytes"),
             Wrong::Empty => "the request asks for nothing".to_owned(),
             Wrong::HelloExpected => "a session begins with a hello".to_owned(),
             Wrong::HelloRepeated => "a session has only one hello".to_owned(),
@@ -181,7 +185,6 @@ impl Wrong {
                 "the body must be application/json, and no content type was given".to_owned()
             }
             Wrong::ContentType(kind) => format!("the body must be application/json, not {kind}"),
-            Wrong::TooLarge(max) => format!("the body is larger than {max} bytes"),
             Wrong::Unreadable(why) => format!("the request cannot be read: {why}"),
             Wrong::Unfinished => "the body did not arrive in time".to_owned(),
             Wrong::Unexpected => "the answer does not fit the request".to_owned(),
@@ -206,6 +209,8 @@ impl Wrong {
             Wrong::Denied(Denial::NotOwner) => row("not_owner", FailedPrecondition, 409),
             Wrong::WaitEnded(_) => row("wait_ended", Aborted, 409),
             Wrong::Invalid(..) => row("field_invalid", InvalidArgument, 400),
+            Wrong::NotJson(_) => row("json_invalid", InvalidArgument, 400),
+            Wrong::TooLarge(_) => row("request_too_large", InvalidArgument, 413),
             Wrong::Empty => row("request_empty", InvalidArgument, 400),
             Wrong::HelloExpected => row("hello_expected", FailedPrecondition, 400),
             Wrong::HelloRepeated => row("hello_repeated", FailedPrecondition, 400),
@@ -221,7 +226,6 @@ impl Wrong {
             Wrong::PathUnknown(_) => row("path_unknown", Unimplemented, 404),
             Wrong::MethodUnknown(_) => row("method_unknown", Unimplemented, 405),
             Wrong::ContentType(_) => row("content_type_wrong", InvalidArgument, 415),
-            Wrong::TooLarge(_) => row("request_too_large", InvalidArgument, 413),
             Wrong::Unreadable(_) => row("request_unreadable", InvalidArgument, 400),
             Wrong::Unfinished => later("request_unfinished", DeadlineExceeded, 408),
             Wrong::Unexpected => row("internal", Internal, 500),

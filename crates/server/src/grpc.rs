@@ -12,6 +12,7 @@ pub(crate) mod members;
 mod session;
 mod signing_keys;
 pub(crate) mod status;
+mod text;
 mod watch;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) use cluster::ClusterDoor;
+pub(crate) use status::members_of;
 
 use crate::error::Failure;
 use crate::house::House;
@@ -165,5 +167,12 @@ impl LockService for LockDoor {
         request: Request<v1::DeleteRangeRequest>,
     ) -> Answer<v1::DeleteRangeResponse> {
         answered(&self.0, "delete_range", keys::delete_range(&self.0, request.get_ref()).await)
+    }
+
+    async fn text_command(
+        &self,
+        request: Request<v1::TextCommandRequest>,
+    ) -> Answer<v1::TextCommandResponse> {
+        answered(&self.0, "text_command", text::command(&self.0, request.get_ref()).await)
     }
 }

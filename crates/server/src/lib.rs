@@ -1,28 +1,35 @@
 //! The doors of a Fencepost node.
 //!
-//! Owns: the gRPC services of `fencepost.v1` with health and reflection, probes and metrics on the
-//! same port, the calls that wait for a lock, and the fan-out of events to watches. Guarantees: any
-//! member serves any request; every answer carries a header; every refusal has a code with a page
-//! in `docs/errors`; what waits is bounded everywhere. Refuses: rules about locks, which are the
-//! state's, and any change of the state except by proposing it.
+//! Owns: the gRPC services of `fencepost.v1` with health and reflection, WebSocket, probes and
+//! metrics on the same port, JSON over TCP on one of its own, the calls that wait for a lock, and
+//! the fan-out of events to watches. Guarantees: any member serves any request; every answer of gRPC
+//! carries a header; every refusal has a code with a page in `docs/errors`; what waits is bounded
+//! everywhere. Refuses: rules about locks, which are the state's, and any change of the state except
+//! by proposing it.
 
 mod calls;
 mod duties;
 mod ears;
 mod error;
 mod etcd;
+#[doc(hidden)]
+pub mod fuzz;
 mod grpc;
 mod head;
 mod house;
 mod http;
+mod json;
+mod json_tcp;
 mod limits;
 mod metrics;
 mod opening;
 mod outbox;
+mod owners;
 mod parse;
 mod pending;
 mod reads;
 mod rest;
+mod seats;
 mod serve;
 mod session;
 mod shares;
@@ -30,6 +37,7 @@ mod show;
 mod signing;
 mod wanted;
 mod watch;
+mod ws;
 
 pub use error::{Failure, Page, page};
-pub use serve::{Server, Tuning};
+pub use serve::{Listeners, Server, Tuning};

@@ -69,6 +69,21 @@ pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a request over HTTP is tried, beside the time that it wants to wait for a lock. Several
 /// elections fit into it.
 pub(crate) const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes in one line over TCP: names and a number, written as wastefully as JSON allows.
+pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a line that is too long which are read only to find its end. Beyond them its connection
+/// ends.
+pub(crate) const LINE_SKIPPED_BYTES_MAX: usize = 1 << 20;
+/// How long a connection over TCP may have nothing to ask.
+pub(crate) const LINE_IDLE_PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes in one lock command as text: two names, each byte of them written as three.
+pub(crate) const TEXT_COMMAND_BYTES_MAX: usize = 4 << 10;
+/// Requests that one WebSocket may have open. Waiting for a lock is one.
+pub(crate) const WS_REQUESTS_MAX: usize = 1_024;
+/// Answers that may wait for a WebSocket to be written. Those who have more wait to put them there.
+pub(crate) const WS_ANSWERS_MAX: usize = 64;
+/// How long a client may take to read one answer in JSON.
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a watch that asked for it is told how far it is.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);

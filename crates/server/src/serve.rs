@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::service::Routes;
 use tower_service::Service;
@@ -29,19 +29,20 @@ use crate::etcd;
 use crate::grpc::{ClusterDoor, LockDoor, Peer};
 use crate::house::House;
 use crate::http;
+use crate::json_tcp;
 use crate::limits;
 use crate::opening::Opening;
 use crate::rest;
+use crate::seats::{Seat, Seats};
 use crate::signing;
 use crate::watch::Hub;
+use crate::ws;
 
 /// Window sizes of HTTP/2: a large value fits one stream, and many streams fit a connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// What one connection may have read of a request over HTTP/1 and not yet understood.
 const HTTP1_BUFFER_BYTES: usize = 64 << 10;
-/// After a failed accept, how long to wait for files to be closed.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What may be tuned of a server.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,13 @@ pub struct Tuning {
     pub headers_patience: Duration,
     /// How long another member may be gone before its calls are given up.
     pub member_patience: Duration,
+    /// How often a WebSocket is asked whether it is alive. If it says nothing until it is asked
+    /// again, it is not.
+    pub ping_interval: Duration,
+    /// How long a connection that speaks JSON over TCP may have nothing to ask.
+    pub idle_patience: Duration,
+    /// How long a client may take to read one answer in JSON.
+    pub answer_patience: Duration,
 }
 
 impl Default for Tuning {
@@ -60,7 +68,25 @@ impl Default for Tuning {
             connections_max: limits::CONNECTIONS_MAX,
             headers_patience: limits::HEADERS_PATIENCE,
             member_patience: limits::MEMBER_PATIENCE,
+            ping_interval: limits::KEEP_ALIVE_INTERVAL,
+            idle_patience: limits::LINE_IDLE_PATIENCE,
+            answer_patience: limits::ANSWER_PATIENCE,
         }
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For everything that goes over one port.
+    pub clients: TcpListener,
+    /// For JSON over TCP, if that is spoken.
+    pub json_tcp: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(clients: TcpListener) -> Listeners {
+        Listeners { clients, json_tcp: None }
     }
 }
 
@@ -68,6 +94,7 @@ impl Default for Tuning {
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    json_tcp: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -78,8 +105,8 @@ impl Server {
     /// # Errors
     ///
     /// The listener has no address, the node has ended, or its signing key cannot be used.
-    pub async fn start(handle: &Handle, listener: TcpListener) -> io::Result<Server> {
-        Server::start_with(handle, listener, Tuning::default()).await
+    pub async fn start(handle: &Handle, listeners: impl Into<Listeners>) -> io::Result<Server> {
+        Server::start_with(handle, listeners, Tuning::default()).await
     }
 
     /// The same, tuned.
@@ -89,10 +116,12 @@ impl Server {
     /// The listener has no address, the node has ended, or its signing key cannot be used.
     pub async fn start_with(
         handle: &Handle,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
         tuning: Tuning,
     ) -> io::Result<Server> {
-        let address = listener.local_addr()?;
+        let Listeners { clients, json_tcp } = listeners.into();
+        let address = clients.local_addr()?;
+        let json_address = json_tcp.as_ref().map(TcpListener::local_addr).transpose()?;
         let house = Arc::new(House::new(handle).map_err(io::Error::other)?);
         house.metrics.watch_node(handle);
         handle.observe(Box::new(Ears(Arc::downgrade(&house))));
@@ -108,7 +137,11 @@ impl Server {
         look.await.map_err(|failure| io::Error::other(failure.message))?;
         house.head.refresh();
         let mut tasks = JoinSet::new();
-        let router = routes(&house, &mut tasks);
+        let router = routes(&house, tuning, &mut tasks);
+        let seats = Seats::new(&house, tuning.connections_max);
+        if let Some(listener) = json_tcp {
+            tasks.spawn(json_tcp::accept(Arc::clone(&house), listener, seats.clone(), tuning));
+        }
         tasks.spawn(Hub::default().run(Arc::clone(&house.fan_out)));
         tasks.spawn(duties::tell_progress(Arc::clone(&house)));
         tasks.spawn(duties::tell_places(Arc::clone(&house)));
@@ -116,14 +149,21 @@ impl Server {
         tasks.spawn(signing::keep_keys(Arc::clone(&house)));
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(accept(house, listener, router, tuning, tasks, stopped));
-        Ok(Server { address, stop, task })
+        let patience = tuning.headers_patience;
+        let task = tokio::spawn(accept(house, clients, router, seats, patience, tasks, stopped));
+        Ok(Server { address, json_tcp: json_address, stop, task })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens for JSON over TCP, if it does.
+    #[must_use]
+    pub fn json_tcp_address(&self) -> Option<SocketAddr> {
+        self.json_tcp
     }
 
     /// Takes no more connections, ends all streams with a status that says so, and waits for it.
@@ -141,7 +181,7 @@ impl Drop for Server {
 }
 
 /// All services.
-fn routes(house: &Arc<House>, tasks: &mut JoinSet<()>) -> Router {
+fn routes(house: &Arc<House>, tuning: Tuning, tasks: &mut JoinSet<()>) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
     tasks.spawn(duties::report_health(Arc::clone(house), reporter));
     let reflection = || {
@@ -164,6 +204,7 @@ fn routes(house: &Arc<House>, tasks: &mut JoinSet<()>) -> Router {
         .into_axum_router()
         .merge(http::routes(house))
         .merge(rest::routes(house))
+        .merge(ws::routes(house, tuning))
         .fallback(http::nowhere)
 }
 
@@ -171,42 +212,31 @@ async fn accept(
     house: Arc<House>,
     listener: TcpListener,
     router: Router,
-    tuning: Tuning,
+    seats: Seats,
+    patience: Duration,
     mut tasks: JoinSet<()>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(tuning.connections_max));
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (stream, peer, seat) = tokio::select! {
+            accepted = seats.accept(&listener) => accepted,
             _ = stopped.wait_for(|&is_stopped| is_stopped) => break,
         };
-        match accepted {
-            Ok((stream, peer)) => {
-                // Beyond the bound a connection is refused at once, which its client notices.
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let patience = tuning.headers_patience;
-                let served = serve(stream, peer, router.clone(), patience, graceful.watcher());
-                let house = Arc::clone(&house);
-                tokio::spawn(async move {
-                    house.metrics.connections.inc();
-                    if let Err(why) = served.await {
-                        tracing::debug!(%peer, why, "a connection has ended");
-                    }
-                    house.metrics.connections.dec();
-                    drop(place);
-                });
+        let served = serve(stream, peer, seat, router.clone(), patience, graceful.watcher());
+        tokio::spawn(async move {
+            if let Err(why) = served.await {
+                tracing::debug!(%peer, why, "a connection has ended");
             }
-            Err(why) => {
-                tracing::warn!(%why, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        });
     }
     drop(listener);
     house.close();
-    if tokio::time::timeout(limits::FAREWELL, graceful.shutdown()).await.is_err() {
+    let farewell = async {
+        graceful.shutdown().await;
+        seats.emptied().await;
+    };
+    if tokio::time::timeout(limits::FAREWELL, farewell).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
     tasks.shutdown().await;
@@ -215,6 +245,7 @@ async fn accept(
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
+    seat: Seat,
     router: Router,
     patience: Duration,
     watcher: Watcher,
@@ -222,12 +253,13 @@ async fn serve(
     stream.set_nodelay(true).map_err(|why| why.to_string())?;
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(seat.clone());
         let mut router = router.clone();
         async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|no| match no {})) }
     });
     let builder = builder(patience);
     let opening = TokioIo::new(Opening::new(stream, patience));
-    let connection = builder.serve_connection(opening, service);
+    let connection = builder.serve_connection_with_upgrades(opening, service);
     watcher.watch(connection).await.map_err(|why| why.to_string())
 }
 

@@ -1,15 +1,25 @@
 //! Calls of this member that wait on one place, and who of them takes it back.
 //!
-//! Calls of one lease for one lock that wait at the same time stand at one place in the queue, under
-//! one call's number. Guarantees: the place is taken back by the last of them to leave if any of
-//! them may have left one behind, and only if none of them was told that it holds. Refuses: to know of calls on other members; there the state
+//! Calls of one lease, or of one owner, for one lock that wait at the same time stand at one place in
+//! the queue, under one call's number. Guarantees: the place is taken back by the last of them to
+//! leave if any of them may have left one behind, and only if none of them was told that it holds.
+//! Refuses: to know of calls on other members; there the state
 //! decides by the number.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fencepost_core::{Boot, CallId, Key, NodeId};
+use fencepost_core::{Boot, CallId, ClientId, Key, LockName, NodeId};
+
+/// Where calls wait together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spot {
+    /// At a contender's key.
+    Key(Key),
+    /// Where an owner waits for a lock. Its key is known only to the state, at first.
+    Owner(ClientId, LockName),
+}
 
 /// All places on which calls of this member wait.
 #[derive(Debug)]
@@ -18,7 +28,7 @@ pub(crate) struct Shares {
     /// The life that new calls belong to.
     boot: AtomicU64,
     next: AtomicU64,
-    groups: Mutex<HashMap<Key, Arc<Mutex<Group>>>>,
+    groups: Mutex<BTreeMap<Spot, Arc<Mutex<Group>>>>,
 }
 
 /// Calls that wait on one place.
@@ -46,7 +56,7 @@ pub(crate) enum Parting {
 /// One call's part in a place. It must be left.
 #[derive(Debug)]
 pub(crate) struct Share {
-    key: Key,
+    spot: Spot,
     group: Arc<Mutex<Group>>,
     pub(crate) call: CallId,
 }
@@ -64,7 +74,7 @@ impl Shares {
         self.boot.fetch_max(lost.0.saturating_add(1), Ordering::Relaxed);
     }
 
-    fn groups(&self) -> MutexGuard<'_, HashMap<Key, Arc<Mutex<Group>>>> {
+    fn groups(&self) -> MutexGuard<'_, BTreeMap<Spot, Arc<Mutex<Group>>>> {
         locked(&self.groups)
     }
 
@@ -73,11 +83,11 @@ impl Shares {
         CallId { node: self.node, boot, number: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// A call asks for the place at this key. One that does not wait stands alone: it is told of a
+    /// A call asks for the place at this spot. One that does not wait stands alone: it is told of a
     /// hold without the log knowing that it will be, so no other call may take that back.
-    pub(crate) fn join(&self, key: &Key, waits: bool) -> Share {
+    pub(crate) fn join(&self, spot: &Spot, waits: bool) -> Share {
         let mut groups = self.groups();
-        let joined = groups.get(key).filter(|group| waits && !locked(group).is_told);
+        let joined = groups.get(spot).filter(|group| waits && !locked(group).is_told);
         let group = match joined {
             Some(group) => Arc::clone(group),
             None => {
@@ -85,7 +95,7 @@ impl Shares {
                 let group = Group { call, calls: 0, is_told: false, has_place: false };
                 let group = Arc::new(Mutex::new(group));
                 if waits {
-                    groups.insert(key.clone(), Arc::clone(&group));
+                    groups.insert(spot.clone(), Arc::clone(&group));
                 }
                 group
             }
@@ -94,7 +104,7 @@ impl Shares {
         present.calls += 1;
         let call = present.call;
         drop(present);
-        Share { key: key.clone(), group, call }
+        Share { spot: spot.clone(), group, call }
     }
 
     /// The call is over. Whether the place is to be taken back.
@@ -105,8 +115,8 @@ impl Shares {
         group.has_place |= parting == Parting::Place;
         group.calls = group.calls.saturating_sub(1);
         let is_last = group.calls == 0;
-        if is_last && groups.get(&share.key).is_some_and(|one| Arc::ptr_eq(one, &share.group)) {
-            groups.remove(&share.key);
+        if is_last && groups.get(&share.spot).is_some_and(|one| Arc::ptr_eq(one, &share.group)) {
+            groups.remove(&share.spot);
         }
         is_last && group.has_place && !group.is_told
     }
@@ -130,8 +140,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn shares() -> (Shares, Key) {
-        (Shares::new(NodeId(7), Boot(3)), Key::from("a/1"))
+    fn shares() -> (Shares, Spot) {
+        (Shares::new(NodeId(7), Boot(3)), Spot::Key(Key::from("a/1")))
     }
 
     #[test]

@@ -7,6 +7,7 @@ use fencepost_core::command::{Acquire, AcquireAs, Action, Wait};
 use fencepost_core::{CallId, Key, LeaseId, LockName};
 
 use crate::parse;
+use crate::shares::Spot;
 
 /// What a call asks for.
 #[derive(Clone, Debug)]
@@ -71,46 +72,13 @@ impl Wanted {
         }
     }
 
-    /// What calls that wait on one place have in common, and no others: the key of that place, or
-    /// the owner and the lock, in a form that no key of a queue has.
-    pub(crate) fn spot(&self) -> Key {
+    /// What calls that wait on one place have in common, and no others.
+    pub(crate) fn spot(&self) -> Spot {
         match self {
-            Wanted::Leased(acquire) => parse::contender_key(&acquire.name, acquire.lease.id),
-            Wanted::Owned(acquire) => {
-                let mut spot = format!("{}:", acquire.name.len()).into_bytes();
-                spot.extend_from_slice(&acquire.name);
-                spot.extend_from_slice(acquire.client.as_str().as_bytes());
-                // The key of a queue ends with the digits of a lease.
-                spot.push(b'/');
-                Key::from(&*spot)
+            Wanted::Leased(acquire) => {
+                Spot::Key(parse::contender_key(&acquire.name, acquire.lease.id))
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use fencepost_core::ClientId;
-
-    use super::*;
-
-    fn owned(name: &str, client: &str) -> Key {
-        let (name, client) = (LockName::from(name), ClientId::from(client));
-        Wanted::from(AcquireAs { name, client, ..AcquireAs::default() }).spot()
-    }
-
-    #[test]
-    fn owners_and_leases_never_meet_on_one_spot() {
-        let spots = [
-            owned("a", "b"),
-            owned("ab", ""),
-            owned("", "ab"),
-            owned("a/1", "b"),
-            owned("a", "b/1"),
-        ];
-        for (place, one) in spots.iter().enumerate() {
-            assert_eq!(parse::queue_form(one), None, "{one:?}");
-            assert!(!spots[place + 1..].contains(one), "{one:?}");
+            Wanted::Owned(acquire) => Spot::Owner(acquire.client.clone(), acquire.name.clone()),
         }
     }
 }

@@ -120,6 +120,8 @@ fn every_failure() -> Vec<Failure> {
         Wrong::Unreadable(String::new()),
         Wrong::Unfinished,
         Wrong::Unexpected,
+        Wrong::NotJson(String::new()),
+        Wrong::TooLarge(1),
     ];
     let mut all: Vec<Failure> = every_reason().into_iter().map(Failure::from).collect();
     all.extend(proposals.map(Failure::from));

@@ -30,7 +30,7 @@ pub(crate) fn members(house: &House) -> v1::MembersResponse {
     v1::MembersResponse { header: Some(house.head.now()), members: members_of(house) }
 }
 
-fn members_of(house: &House) -> Vec<v1::Member> {
+pub(crate) fn members_of(house: &House) -> Vec<v1::Member> {
     let status = house.handle.status();
     let members = status.members.members.values().map(|member| {
         let role = match status.members.standing(member.id) {

@@ -105,6 +105,8 @@ async fn calls(walk: &mut Walk, locks: &mut Locks) {
     let (name, lease_id) = ("a".to_owned(), id);
     let unlock = v1::UnlockRequest { name, lease_id, fencing_token, ..Default::default() };
     walk!(walk, locks, "Unlock", unlock(unlock));
+    let line = v1::TextCommandRequest { line: "ACQUIRE:t:c:30000".into() };
+    walk!(walk, locks, "TextCommand", text_command(line));
     let forced = locks.lock(lock_request("b", id, -1)).await.expect("it is free").into_inner();
     let force = v1::ForceReleaseRequest {
         name: "b".into(),

@@ -12,7 +12,7 @@ use fencepost_proto::v1::cluster_service_client::ClusterServiceClient;
 use fencepost_proto::v1::lock_service_client::LockServiceClient;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
-use fencepost_server::{Server, Tuning};
+use fencepost_server::{Listeners, Server, Tuning};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -55,8 +55,9 @@ pub(crate) async fn serve(node: &RunningNode) -> Server {
 }
 
 pub(crate) async fn serve_with(node: &RunningNode, tuning: Tuning) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
-    Server::start_with(node.handle(), listener, tuning).await.expect("the node runs")
+    let listener = async || TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
+    let listeners = Listeners { clients: listener().await, json_tcp: Some(listener().await) };
+    Server::start_with(node.handle(), listeners, tuning).await.expect("the node runs")
 }
 
 pub(crate) async fn channel(server: &Server) -> Channel {

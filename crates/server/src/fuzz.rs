@@ -1,0 +1,18 @@
+//! What must hold for any bytes at all. Fuzzers and tests call these.
+
+use crate::{json_tcp, owners, ws};
+
+/// Reads bytes as a message over WebSocket.
+pub fn fuzz_ws(bytes: &[u8]) {
+    ws::fuzz(bytes);
+}
+
+/// Reads bytes as a line of JSON over TCP.
+pub fn fuzz_line(bytes: &[u8]) {
+    json_tcp::fuzz(bytes);
+}
+
+/// Reads bytes as a lock command in text.
+pub fn fuzz_text(bytes: &[u8]) {
+    owners::fuzz(bytes);
+}

@@ -1,0 +1,155 @@
+//! Several members: any of them serves, a waiter keeps its place when the leader goes, and whoever
+//! wants the leader finds it.
+
+use std::collections::BTreeMap;
+
+use fencepost_proto::v1;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::support::{World, get_lock, soon, until_waiters, world};
+use crate::talk::{Line, Ws, lock};
+
+/// What a plain GET of the door's path answers.
+async fn who_leads(world: &World, place: usize) -> Value {
+    let address = world.servers[place].address();
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    soon(stream.read_to_string(&mut answer)).await.expect("it is text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("it is HTTP");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    serde_json::from_str(body).expect("it is JSON")
+}
+
+/// Asks a member until it knows where clients reach the leader.
+async fn until_told(world: &World, place: usize) -> Value {
+    let address = json!(world.servers[world.leader()].address().to_string());
+    soon(async {
+        loop {
+            let told = who_leads(world, place).await;
+            if told["leaderAddr"] == address {
+                return told;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wants_the_leader_is_sent_to_it() {
+    let world = world(3).await;
+    world.tell_addresses().await;
+    let leader = world.leader();
+    let id = |place: usize| world.cluster.nodes()[place].handle().status().id;
+    let follower = (leader + 1) % 3;
+    let told = until_told(&world, follower).await;
+    assert_eq!(told["success"], json!(false));
+    assert_eq!(told["leaderId"], json!(format!("{:016x}", id(leader))));
+    assert!(told["term"].as_u64() > Some(0));
+    assert_eq!(until_told(&world, leader).await["success"], json!(true));
+    // A member that follows serves all the same, unless it is told not to.
+    let mut any = Ws::open(&world.servers[follower]).await;
+    any.acquire("a", "any").await;
+    any.granted("a").await;
+    let mut picky = Ws::open_at(&world.servers[follower], "/v1/ws?leader=required").await;
+    let told = picky.hear().await;
+    let address = world.servers[leader].address().to_string();
+    assert_eq!((&told["success"], &told["leaderAddr"]), (&json!(false), &json!(address)));
+    assert_eq!(picky.end().await.expect("it says why").code, CloseCode::Again);
+    let mut picky = Ws::open_at(&world.servers[leader], "/v1/ws?leader=required").await;
+    picky.acquire("b", "picky").await;
+    picky.granted("b").await;
+    // When another one leads, it is told so, and finds its lock where it was.
+    let mut admin = world.admin(leader).await;
+    let moved = soon(admin.move_leader(v1::MoveLeaderRequest { to: id(follower) })).await;
+    moved.expect("it is handed over");
+    let told = picky.hear().await;
+    assert_eq!(told["success"], json!(false));
+    assert_eq!(picky.end().await.expect("it says why").code, CloseCode::Again);
+    until_told(&world, follower).await;
+    let mut picky = Ws::open_at(&world.servers[follower], "/v1/ws?leader=required").await;
+    picky.say(&lock(7, "b", "picky")).await;
+    assert_eq!(picky.hear().await["result"], json!("renewed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_keeps_its_place_when_the_leader_is_killed() {
+    let mut world = world(3).await;
+    let leader = world.leader();
+    let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let mut holder = Ws::open(&world.servers[one]).await;
+    holder.acquire("a", "holder").await;
+    let first = holder.granted("a").await;
+    let mut locks = world.locks(one).await;
+    // They wait on members that stay, in this order.
+    let mut second = Ws::open(&world.servers[other]).await;
+    second.acquire("a", "second").await;
+    until_waiters(&mut locks, "a", 1).await;
+    let mut third = Line::open(&world.servers[one]).await;
+    let payload = json!({ "key": "a", "owner": "third", "ttl": 60_000, "wait_ms": 600_000 });
+    third.say(&json!({ "type": "acquire_lock", "payload": payload }).to_string()).await;
+    until_waiters(&mut locks, "a", 2).await;
+    let places = |lock: &v1::Lock| -> BTreeMap<String, String> {
+        let place = |one: &v1::Waiter| (one.client_id.clone(), one.key.clone());
+        lock.waiters.iter().map(place).collect()
+    };
+    let before = places(&get_lock(&mut locks, "a").await);
+    world.cluster.take(leader).kill();
+    // Asked at once, before there is another leader: it waits for one. It is the same request, so
+    // the place is the same.
+    second.acquire("a", "second").await;
+    // A release that nobody is told of is done as soon as it can be.
+    holder.release("a", "holder").await;
+    let token = second.granted("a").await;
+    assert!(token > first);
+    assert_eq!(second.granted("a").await, token);
+    let now = soon(async {
+        loop {
+            let get = v1::GetLockRequest {
+                name: "a".into(),
+                waiters_max: 9,
+                ..v1::GetLockRequest::default()
+            };
+            if let Ok(told) = locks.get_lock(get).await {
+                return told.into_inner().lock.expect("every lock can be looked at");
+            }
+        }
+    })
+    .await;
+    assert_eq!(now.holders[0].key, before["second"], "it kept its place");
+    assert_eq!(places(&now).get("third"), before.get("third"), "it kept its place");
+    second.release("a", "second").await;
+    let told = third.hear().await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(get_lock(&mut locks, "a").await.holders[0].key, before["third"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_are_listed_added_and_removed() {
+    let world = world(3).await;
+    let mut ws = Ws::open(&world.servers[world.leader()]).await;
+    let add = json!({
+        "commandType": 4, "serverId": 4_444, "serverName": "n4", "serverAddr": "127.0.0.1:1",
+        "requestId": 1,
+    });
+    ws.say(&add).await;
+    let told = ws.hear().await;
+    let id = world.cluster.nodes()[world.leader()].handle().status().id;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(told["leaderId"], json!(format!("{id:016x}")));
+    assert!(told["term"].as_u64() > Some(0));
+    ws.say(&json!({ "commandType": 8 })).await;
+    let told = ws.hear().await;
+    let added = "000000000000115c";
+    assert_eq!(told["peerSet"].as_object().map(serde_json::Map::len), Some(4));
+    assert_eq!(told["peerSet"][added]["name"], json!("n4"));
+    assert_eq!(told["peerAddress"][added], json!("127.0.0.1:1"));
+    ws.say(&json!({ "commandType": 5, "serverId": added })).await;
+    assert_eq!(ws.hear().await["success"], json!(true));
+    ws.say(&json!({ "commandType": 8 })).await;
+    assert_eq!(ws.hear().await["peerSet"].as_object().map(serde_json::Map::len), Some(3));
+}

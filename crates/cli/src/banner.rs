@@ -15,7 +15,7 @@ const PORT: u16 = 7420;
 pub(crate) fn show(
     out: &mut impl Write,
     status: &Status,
-    clients: SocketAddr,
+    (clients, json_tcp): (SocketAddr, Option<SocketAddr>),
     data_dir: &Path,
 ) -> io::Result<()> {
     let (name, peer, voters) = (&status.name, &status.peer, status.members.voters().len());
@@ -23,7 +23,13 @@ pub(crate) fn show(
     let (id, cluster) = (MemberId(status.id), MemberId(status.cluster_id));
     writeln!(out, "  node      {name} ({id}) of cluster {cluster}")?;
     writeln!(out, "  voters    {voters}")?;
-    writeln!(out, "  clients   http://{clients}   (gRPC, etcd's API, /metrics, /livez, /readyz)")?;
+    writeln!(
+        out,
+        "  clients   http://{clients}   (gRPC, etcd's API, /v1/ws, /metrics, /livez, /readyz)"
+    )?;
+    if let Some(address) = json_tcp {
+        writeln!(out, "  json/tcp  {address}")?;
+    }
     writeln!(out, "  members   {peer}")?;
     writeln!(out, "  data      {}", data_dir.display())?;
     writeln!(out, "  try       {}", try_it(clients))

@@ -71,11 +71,16 @@ fn all(settings: Settings) -> Vec<Shown> {
         value: settings.data_dir.value.display().to_string(),
         origin: settings.data_dir.origin,
     };
+    let json_tcp = Setting {
+        value: settings.json_tcp.value.map(|address| address.to_string()),
+        origin: settings.json_tcp.origin,
+    };
     vec![
         text("data_dir", data_dir),
         text("listen", settings.listen),
         text("peer_listen", settings.peer_listen),
         Shown { key: "id", value: settings.id.value.into(), origin: settings.id.origin },
+        maybe("json_tcp", json_tcp),
         maybe("advertise", settings.advertise),
         maybe("peer_advertise", settings.peer_advertise),
         maybe("name", settings.name),

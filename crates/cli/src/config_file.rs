@@ -23,6 +23,7 @@ pub(crate) struct Content {
     pub(crate) listen: Option<String>,
     pub(crate) peer_listen: Option<String>,
     pub(crate) id: Option<u16>,
+    pub(crate) json_tcp: Option<String>,
     pub(crate) advertise: Option<String>,
     pub(crate) peer_advertise: Option<String>,
     pub(crate) name: Option<String>,

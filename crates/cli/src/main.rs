@@ -32,6 +32,7 @@ mod move_leader;
 mod origin;
 mod output;
 mod release;
+mod repl;
 mod serve;
 mod settings;
 mod show;
@@ -76,6 +77,7 @@ enum Verb {
     Watch(watch::Args),
     Unlock(unlock::Args),
     Release(release::Args),
+    Repl(repl::Args),
     Lease(lease::Args),
     Kv(kv::Args),
     Status(status::Args),
@@ -124,6 +126,7 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Watch(args) => watch::run(&args, common),
         Verb::Unlock(args) => unlock::run(&args, common),
         Verb::Release(args) => release::run(&args, common),
+        Verb::Repl(args) => repl::run(&args, common),
         Verb::Lease(args) => lease::run(&args, common),
         Verb::Kv(args) => kv::run(args, common),
         Verb::Status(args) => status::run(&args, common),

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use fencepost_node::peer::Listed;
 use fencepost_node::shell;
 use fencepost_node::shell::{Ended, Origin, RunningNode};
-use fencepost_server::Server;
+use fencepost_server::{Listeners, Server};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -51,11 +51,16 @@ pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Res
 
 /// Everybody who reaches the ports can take every lock.
 fn refuse_open_addresses(settings: &Settings) -> Result<(), Failure> {
-    let addresses = [("--listen", &settings.listen), ("--peer-listen", &settings.peer_listen)];
+    let addresses = [
+        ("--listen", Some(settings.listen.value)),
+        ("--peer-listen", Some(settings.peer_listen.value)),
+        ("--json-tcp", settings.json_tcp.value),
+    ];
     for (flag, address) in addresses {
-        if !address.value.ip().is_loopback() && !settings.insecure.value {
+        let Some(address) = address else { continue };
+        if !address.ip().is_loopback() && !settings.insecure.value {
             return Err(Failure::usage(
-                format!("refusing to listen on {}", address.value),
+                format!("refusing to listen on {address}"),
                 "other machines reach it, and there is neither encryption nor a password yet",
                 format!(
                     "choose a loopback address for {flag}, or add --insecure if the network is yours"
@@ -69,8 +74,14 @@ fn refuse_open_addresses(settings: &Settings) -> Result<(), Failure> {
 async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
     // From here on: one that came between two steps would be lost.
     let mut signals = signals::End::listen()?;
-    let listener = listen(settings.listen.value).await?;
-    let clients = listener.local_addr()?;
+    let listeners = Listeners {
+        clients: listen("clients", "--listen", settings.listen.value).await?,
+        json_tcp: match settings.json_tcp.value {
+            Some(address) => Some(listen("JSON over TCP", "--json-tcp", address).await?),
+            None => None,
+        },
+    };
+    let clients = listeners.clients.local_addr()?;
     let (tell, ended) = oneshot::channel();
     let given = given(settings, origin, clients, tell);
     let node = tokio::select! {
@@ -81,10 +92,14 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
             std::process::exit(0);
         }
     };
-    let server = Server::start(node.handle(), listener).await?;
+    let server = Server::start(node.handle(), listeners).await?;
     // A server serves whether or not somebody reads what it says.
-    let _ =
-        banner::show(&mut io::stderr(), &node.handle().status(), clients, &settings.data_dir.value);
+    let _ = banner::show(
+        &mut io::stderr(),
+        &node.handle().status(),
+        (clients, server.json_tcp_address()),
+        &settings.data_dir.value,
+    );
     tell_service_manager(NotifyState::Ready);
     let ended = wait(&mut signals, ended).await?;
     tell_service_manager(NotifyState::Stopping);
@@ -108,12 +123,12 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+async fn listen(what: &str, flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|why| {
         Failure::new(
-            format!("cannot listen for clients on {address}"),
+            format!("cannot listen for {what} on {address}"),
             format!("the system says: {why}"),
-            "stop what listens there, or choose another --listen",
+            format!("stop what listens there, or choose another {flag}"),
         )
     })
 }
@@ -191,10 +206,12 @@ fn advertised(advertise: Option<String>, clients: SocketAddr) -> String {
 fn beginning(settings: &Settings) -> Result<Origin, Failure> {
     Ok(match (&settings.initial_cluster.value, &settings.join.value) {
         (Some(list), _) => Origin::Founders(listed(list)?),
-        (None, Some(address)) if is_address(address) => Origin::Join(vec![address.clone()]),
-        (None, Some(address)) => {
+        (None, Some(list)) if list.split(',').all(|one| is_address(one.trim())) => {
+            Origin::Join(list.split(',').map(|one| one.trim().to_owned()).collect())
+        }
+        (None, Some(list)) => {
             return Err(Failure::usage(
-                format!("cannot join through {address}"),
+                format!("cannot join through {list}"),
                 "it is no address: a host and the port for members are needed, as 10.0.0.1:7421",
                 "correct --join, FENCEPOST_JOIN or the configuration file",
             ));

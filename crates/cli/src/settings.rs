@@ -5,7 +5,7 @@
 //! knows where it came from. Refuses: what contradicts itself, before anything is started.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,6 +20,8 @@ use crate::origin::{Origin, Setting, Sources};
 const DATA_DIR: &str = "./fencepost-data";
 const LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7420);
 const PEER_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7421);
+/// Where JSON over TCP is spoken, if it is and nothing else is said.
+const JSON_TCP: ([u8; 4], u16) = ([127, 0, 0, 1], 9_000);
 /// What `--id` is added to.
 const NUMBERED_LISTEN: u16 = 50_050;
 const NUMBERED_PEER_LISTEN: u16 = 8_080;
@@ -46,16 +48,34 @@ pub(crate) struct Args {
     #[arg(long, env = "FENCEPOST_PEER_LISTEN", hide_env_values = true, value_name = "ADDR")]
     peer_listen: Option<SocketAddr>,
 
-    /// Listen on 127.0.0.1 at the ports 50050+N for clients and 8080+N for other members, where
-    /// nothing else is said
+    /// A number: listen on 127.0.0.1 at the ports 50050+N for clients and 8080+N for other members,
+    /// where nothing else is said. Anything else: the same as --name
+    #[arg(long, env = "FENCEPOST_ID", hide_env_values = true, value_name = "N|NAME")]
+    id: Option<Id>,
+
+    /// Also speak JSON over TCP, one object per line [default address: 127.0.0.1:9000]
     #[arg(
         long,
-        env = "FENCEPOST_ID",
+        env = "FENCEPOST_JSON_TCP",
         hide_env_values = true,
-        value_name = "N",
-        value_parser = clap::value_parser!(u16).range(..=i64::from(ID_MAX))
+        value_name = "ADDR",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1:9000",
+        conflicts_with_all = ["address", "port"]
     )]
-    id: Option<u16>,
+    json_tcp: Option<SocketAddr>,
+
+    /// Speak JSON over TCP at this address, with --port or at port 9000
+    #[arg(long, value_name = "IP")]
+    address: Option<IpAddr>,
+
+    /// Speak JSON over TCP at this port, and call the node node-PORT if it has no other name
+    #[arg(long)]
+    port: Option<u16>,
+
+    /// Begin with these: a list for --initial-cluster if it names nodes, for --join if it does not
+    #[arg(long, value_name = "HOST:PORT,…", conflicts_with_all = ["initial_cluster", "join"])]
+    peers: Option<String>,
 
     /// Where clients are told to connect, if that is not where the node listens
     #[arg(long, env = "FENCEPOST_ADVERTISE", hide_env_values = true, value_name = "HOST:PORT")]
@@ -88,8 +108,8 @@ pub(crate) struct Args {
     )]
     initial_cluster: Option<String>,
 
-    /// Join a cluster through the peer address of one of its members
-    #[arg(long, env = "FENCEPOST_JOIN", hide_env_values = true, value_name = "HOST:PORT")]
+    /// Join a cluster through the peer addresses of one or more of its members
+    #[arg(long, env = "FENCEPOST_JOIN", hide_env_values = true, value_name = "HOST:PORT,…")]
     join: Option<String>,
 
     /// Listen on addresses that other machines reach, without encryption and without accounts
@@ -112,6 +132,7 @@ pub(crate) struct Settings {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) peer_listen: Setting<SocketAddr>,
     pub(crate) id: Setting<Option<u16>>,
+    pub(crate) json_tcp: Setting<Option<SocketAddr>>,
     pub(crate) advertise: Setting<Option<String>>,
     pub(crate) peer_advertise: Setting<Option<String>>,
     pub(crate) name: Setting<Option<String>>,
@@ -126,14 +147,27 @@ pub(crate) struct Settings {
 impl Settings {
     /// Takes each value from where it counts first.
     pub(crate) fn resolve(
-        args: Args,
+        mut args: Args,
         sources: &Sources,
         file: &ConfigFile,
     ) -> Result<Settings, Failure> {
         let layers = Layers { sources, file };
         let content = file.content.clone();
         let log_format = |word: &str| Format::from_str(word, false);
-        let id = layers.maybe("id", args.id, layers.bounded("id", content.id, ID_MAX)?);
+        let (number, called) = match args.id.take() {
+            Some(Id::Number(number)) => (Some(number), None),
+            Some(Id::Name(name)) => (None, Some(name)),
+            None => (None, None),
+        };
+        let id = layers.maybe("id", number, layers.bounded("id", content.id, ID_MAX)?);
+        let json_tcp = layers.json_tcp(&args, content.json_tcp)?;
+        let name = layers.maybe("name", args.name.take(), content.name);
+        let name = layers.or_other("id", called, name);
+        let name = layers.or_other("port", args.port.map(|port| format!("node-{port}")), name);
+        let (listed, joined) = match args.peers.take().filter(|peers| !peers.is_empty()) {
+            Some(peers) if peers.contains('=') => (Some(peers), None),
+            peers => (None, peers),
+        };
         let numbered = |first: u16| id.value.map(|id| (LISTEN.0, first + id));
         let listen = numbered(NUMBERED_LISTEN).unwrap_or(LISTEN);
         let peer_listen = numbered(NUMBERED_PEER_LISTEN).unwrap_or(PEER_LISTEN);
@@ -147,20 +181,21 @@ impl Settings {
                 peer_listen,
             )?,
             id,
+            json_tcp,
             advertise: layers.maybe("advertise", args.advertise, content.advertise),
             peer_advertise: layers.maybe(
                 "peer_advertise",
                 args.peer_advertise,
                 content.peer_advertise,
             ),
-            name: layers.maybe("name", args.name, content.name),
+            name,
             bootstrap: layers.flag("bootstrap", args.bootstrap, content.bootstrap),
-            initial_cluster: layers.maybe(
-                "initial_cluster",
-                args.initial_cluster,
-                content.initial_cluster,
+            initial_cluster: layers.given_or(
+                "peers",
+                listed,
+                layers.maybe("initial_cluster", args.initial_cluster, content.initial_cluster),
             ),
-            join: layers.maybe("join", args.join, content.join),
+            join: layers.given_or("peers", joined, layers.maybe("join", args.join, content.join)),
             insecure: layers.flag("insecure", args.insecure, content.insecure),
             log_level: layers.pick(
                 "log_level",
@@ -215,6 +250,28 @@ impl Settings {
     }
 }
 
+/// How a node is called: by a number, which also chooses its ports, or by a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Id {
+    Number(u16),
+    Name(String),
+}
+
+impl FromStr for Id {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Id, String> {
+        if text.is_empty() {
+            return Err("a number or a name is needed".to_owned());
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Id::Name(text.to_owned()));
+        }
+        let number = text.parse().ok().filter(|&number: &u16| number <= ID_MAX);
+        number.map(Id::Number).ok_or_else(|| format!("a number is at most {ID_MAX}"))
+    }
+}
+
 /// The places that a value may come from.
 pub(crate) struct Layers<'a> {
     pub(crate) sources: &'a Sources,
@@ -248,6 +305,46 @@ impl Layers<'_> {
             }
             _ => Setting { value: None, origin: Origin::Default },
         }
+    }
+
+    /// What was given by another flag, and otherwise what was found.
+    fn given_or(
+        &self,
+        id: &str,
+        given: Option<String>,
+        found: Setting<Option<String>>,
+    ) -> Setting<Option<String>> {
+        match (self.sources.origin(id), given) {
+            (Some(origin), Some(value)) => Setting { value: Some(value), origin },
+            _ => found,
+        }
+    }
+
+    /// What was found, and otherwise what another flag stands for.
+    fn or_other(
+        &self,
+        id: &str,
+        given: Option<String>,
+        found: Setting<Option<String>>,
+    ) -> Setting<Option<String>> {
+        if found.value.is_some() { found } else { self.given_or(id, given, found) }
+    }
+
+    /// Where JSON over TCP is spoken: as one address, or as its two parts.
+    fn json_tcp(
+        &self,
+        args: &Args,
+        filed: Option<String>,
+    ) -> Result<Setting<Option<SocketAddr>>, Failure> {
+        let filed = self.parsed("json_tcp", filed, SocketAddr::from_str)?;
+        let parts = self.sources.origin("port").or_else(|| self.sources.origin("address"));
+        if let (Some(origin), None) = (parts, args.json_tcp) {
+            let usual = SocketAddr::from(JSON_TCP);
+            let ip = args.address.unwrap_or(usual.ip());
+            let value = Some(SocketAddr::new(ip, args.port.unwrap_or(usual.port())));
+            return Ok(Setting { value, origin });
+        }
+        Ok(self.maybe("json_tcp", args.json_tcp, filed))
     }
 
     pub(crate) fn flag(&self, id: &str, given: bool, filed: Option<bool>) -> Setting<bool> {

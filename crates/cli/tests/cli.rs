@@ -31,6 +31,8 @@ mod leases;
 mod locks;
 #[path = "cli/members.rs"]
 mod members;
+#[path = "cli/repl.rs"]
+mod repl;
 #[path = "cli/rolling.rs"]
 mod rolling;
 #[path = "cli/serve.rs"]

@@ -85,3 +85,50 @@ fn a_number_chooses_the_ports_that_nobody_has_named() {
     let refused = resolved(&[], content).expect_err("no such port is left");
     assert!(refused.to_string().contains("at most 9999"), "{refused}");
 }
+
+#[test]
+fn an_id_that_is_no_number_is_a_name() {
+    let settings = resolved(&["--id", "alpha"], Content::default()).expect("nothing contradicts");
+    assert_eq!(settings.id.value, None);
+    assert_eq!(settings.name.value.as_deref(), Some("alpha"));
+    assert_eq!(settings.listen.value.port(), 7420);
+    let both = resolved(&["--id", "alpha", "--name", "beta"], Content::default());
+    assert_eq!(both.expect("the plainer word wins").name.value.as_deref(), Some("beta"));
+    assert!("10000".parse::<Id>().is_err() && "".parse::<Id>().is_err());
+    assert_eq!("9999".parse(), Ok(Id::Number(9_999)));
+}
+
+#[test]
+fn json_over_tcp_has_a_usual_address() {
+    let address = |argv: &[&str]| {
+        let settings = resolved(argv, Content::default()).expect("nothing contradicts");
+        (settings.json_tcp.value.map(|one| one.to_string()), settings.name.value)
+    };
+    let named =
+        |address: &str, name: Option<&str>| (Some(address.to_owned()), name.map(str::to_owned));
+    assert_eq!(address(&[]), (None, None));
+    assert_eq!(address(&["--json-tcp"]), named("127.0.0.1:9000", None));
+    assert_eq!(address(&["--json-tcp", "127.0.0.1:1"]), named("127.0.0.1:1", None));
+    assert_eq!(address(&["--address", "127.0.0.2"]), named("127.0.0.2:9000", None));
+    assert_eq!(address(&["--port", "9001"]), named("127.0.0.1:9001", Some("node-9001")));
+    let all = ["--id", "n1", "--address", "127.0.0.1", "--port", "9001"];
+    assert_eq!(address(&all), named("127.0.0.1:9001", Some("n1")));
+    let content = Content { json_tcp: Some("127.0.0.1:5".to_owned()), ..Content::default() };
+    let settings = resolved(&[], content).expect("nothing contradicts");
+    assert_eq!(settings.json_tcp.value.map(|one| one.port()), Some(5));
+}
+
+#[test]
+fn peers_are_those_to_begin_with() {
+    let beginning = |argv: &[&str]| {
+        let settings = resolved(argv, Content::default()).expect("nothing contradicts");
+        (settings.initial_cluster.value, settings.join.value)
+    };
+    assert_eq!(beginning(&["--peers", ""]), (None, None));
+    let joined = "127.0.0.1:1,127.0.0.1:2";
+    assert_eq!(beginning(&["--peers", joined]), (None, Some(joined.to_owned())));
+    let listed = "n1=127.0.0.1:1,n2=127.0.0.1:2";
+    assert_eq!(beginning(&["--peers", listed]), (Some(listed.to_owned()), None));
+    let both = ["--bootstrap", "--peers", joined];
+    assert!(resolved(&both, Content::default()).is_err());
+}

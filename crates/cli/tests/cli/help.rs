@@ -26,6 +26,7 @@ fn every_verb_explains_itself() {
         "watch",
         "unlock",
         "release",
+        "repl",
         "lease",
         "kv",
         "status",

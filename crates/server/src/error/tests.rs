@@ -121,7 +121,6 @@ fn every_failure() -> Vec<Failure> {
         Wrong::Unfinished,
         Wrong::Unexpected,
         Wrong::NotJson(String::new()),
-        Wrong::TooLarge(1),
     ];
     let mut all: Vec<Failure> = every_reason().into_iter().map(Failure::from).collect();
     all.extend(proposals.map(Failure::from));

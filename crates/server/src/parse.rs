@@ -108,7 +108,6 @@ pub(crate) fn try_lock(request: &v1::TryLockRequest) -> Parsed<Acquire> {
 
 /// By owner name, for doors whose clients have no leases: the same request without one.
 pub(crate) fn acquire_as(request: &v1::LockRequest, owner: &Owner<'_>) -> Parsed<AcquireAs> {
-    unsigned(request.signed)?;
     if mode(request.mode, request.permits)? != Mode::Exclusive {
         return Err(invalid("mode", "must be exclusive without a lease"));
     }

@@ -183,6 +183,7 @@ pub(super) async fn force_release(State(house): State<Arc<House>>, request: Requ
             fencing_token: signed(asked.token),
             reason: asked.reason,
             now: asked.now,
+            signed: false,
         };
         let told = locks::force_release(&house, &force).await?;
         let (released, pending_ms) = (told.released, told.pending_ms);

@@ -71,6 +71,7 @@ fn a_server_does_not_start_with_a_key_that_others_may_read() {
     let mode = fs::metadata(&key).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let told = Done::of(plan.command()).refused(1);
-    assert!(told.contains("chmod 600"), "{told}");
+    let done = Done::of(plan.command());
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.err.contains("chmod 600"), "{done:?}");
 }

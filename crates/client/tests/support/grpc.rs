@@ -266,6 +266,14 @@ impl LockService for Door {
         Ok(Response::new(pb::ListLocksResponse { header: None, locks, more: false }))
     }
 
+    /// The SDK has leases, and no use for this.
+    async fn text_command(
+        &self,
+        _: Request<pb::TextCommandRequest>,
+    ) -> Result<Response<pb::TextCommandResponse>, Status> {
+        Err(Status::unimplemented("the model has no owners"))
+    }
+
     async fn explain(
         &self,
         request: Request<pb::ExplainRequest>,

@@ -97,10 +97,9 @@ impl Step<'_> {
     /// A member that is gone for good signs nothing more.
     pub(crate) fn retire_keys(&mut self, node: NodeId) -> Outcome {
         self.state.rotations.remove(&node);
-        for key in [self.state.next_key_of(node), self.state.active_key_of(node)] {
-            if let Some(key) = key {
-                self.set_stage(key, KeyStage::Retired);
-            }
+        let keys = [self.state.next_key_of(node), self.state.active_key_of(node)];
+        for key in keys.into_iter().flatten() {
+            self.set_stage(key, KeyStage::Retired);
         }
         Outcome::Done
     }

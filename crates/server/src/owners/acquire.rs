@@ -129,7 +129,11 @@ impl Call {
         drop(turn);
         let header = self.house.head.at(reply.revision);
         match reply.outcome {
-            Outcome::Acquired(grant) => self.granted(header, grant, Told::Acquired).await,
+            // The state lets what is held at once live on its lease, so it may be told.
+            Outcome::Acquired(grant) => {
+                let left = Left::Hold(grant.lease);
+                End { told: Ok((header, Told::Acquired(grant))), left }
+            }
             Outcome::Renewed(grant) => self.granted(header, grant, Told::Renewed).await,
             Outcome::Queued(place) => self.wait(place.key, reply.revision, stop).await,
             Outcome::Denied(denial) => {

@@ -56,6 +56,17 @@ impl Events {
         }
     }
 
+    /// How it ends, past comments.
+    async fn last(&mut self) -> Message {
+        loop {
+            let message = self.message().await.expect("it says how it ends");
+            if message.data.is_some() {
+                assert_eq!(message.event, "end");
+                return message;
+            }
+        }
+    }
+
     /// The next event, past comments.
     async fn event(&mut self) -> (String, Value) {
         loop {
@@ -231,8 +242,7 @@ async fn a_server_that_stops_ends_its_watches() {
     let mut events = Events::open(Http::to(&world.servers[0]).await, "", None).await;
     let server = world.servers.remove(0);
     let stopping = tokio::spawn(server.stop());
-    let last = events.message().await.expect("it says how it ends");
-    assert_eq!(last.event, "end");
+    let last = events.last().await;
     assert_eq!(last.data.expect("it is a problem")["code"], "shutting_down");
     assert_eq!(events.message().await, None);
     tokio::time::timeout(PATIENCE, stopping).await.expect("it ends").expect("it does not panic");

@@ -50,6 +50,7 @@ enum Action {
     /// member makes a new key.
     Revoke {
         /// The key, as `key ls` names it
+        #[arg(allow_hyphen_values = true)]
         kid: String,
     },
 }

@@ -519,3 +519,12 @@ impl Raw {
         format!("{message}.{signature}")
     }
 }
+
+/// One in sixty-four would be taken for an option on a command line.
+#[test]
+fn the_name_of_a_new_key_does_not_begin_with_a_dash() {
+    for _ in 0..1_000 {
+        let signer = Signer::in_memory().expect("there are random bytes");
+        assert!(!signer.public().kid().starts_with('-'));
+    }
+}

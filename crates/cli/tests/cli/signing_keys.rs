@@ -50,8 +50,10 @@ fn keys_are_listed_rotated_and_revoked() {
     let told = server.json(&["key", "rotate", "--node", node, "--now"]);
     let all = told["keys"].as_array().expect("it lists them");
     assert_eq!(states(all), ["active", "retired", "revoked"]);
-    let text = server.run(&["key", "revoke", "nobody"]).refused(1);
-    assert!(text.contains("signing_key_unknown"), "{text}");
+    for stranger in ["nobody", "-Lnobody"] {
+        let text = server.run(&["key", "revoke", stranger]).refused(1);
+        assert!(text.contains("signing_key_unknown"), "{text}");
+    }
     let text = server.run(&["key", "rotate", "--node", "n7"]).refused(1);
     assert!(text.contains("there is no member n7"), "{text}");
 }

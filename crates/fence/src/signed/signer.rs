@@ -239,9 +239,16 @@ impl fmt::Debug for Signer {
     }
 }
 
+/// A new key, whose name does not look like an option where people type it.
 fn generate() -> Result<Vec<u8>, KeyError> {
-    let document = Ed25519KeyPair::generate_pkcs8v1(&SystemRandom::new());
-    Ok(document.map_err(|_| KeyError::Random)?.as_ref().to_vec())
+    loop {
+        let document = Ed25519KeyPair::generate_pkcs8v1(&SystemRandom::new());
+        let document = document.map_err(|_| KeyError::Random)?;
+        let signer = Signer::of(document.as_ref()).ok_or(KeyError::Random)?;
+        if !signer.public.kid.starts_with('-') {
+            return Ok(document.as_ref().to_vec());
+        }
+    }
 }
 
 /// Writes a new file that only its owner can read, whole or not at all. An existing one is never

@@ -43,11 +43,6 @@ impl State {
         Some(self.lease_info(id, lease))
     }
 
-    /// The lease that was made for this owner and this lock, if there is one.
-    pub fn sole_lease(&self, owner: &ClientId, name: &LockName) -> Option<LeaseId> {
-        self.owners.get(&(owner.clone(), name.clone())).copied()
-    }
-
     /// The leases that are alive, in order of ids, from `after` on, at most `limit`.
     pub fn leases(&self, after: LeaseId, limit: usize) -> Vec<LeaseInfo> {
         self.leases

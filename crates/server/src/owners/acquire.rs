@@ -14,7 +14,7 @@ use fencepost_core::command::{
 };
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::Grant;
-use fencepost_core::{Key, LeaseId, Outcome, Reply, Revision};
+use fencepost_core::{Key, LeaseId, Outcome, Reply, Revision, State};
 use fencepost_node::io::{Class, ProposeError};
 use fencepost_node::shell::Freshness;
 use fencepost_proto::v1;
@@ -287,20 +287,9 @@ impl Call {
 
     /// The lease that the state has made for this owner and lock, if it has.
     async fn find_lease(&self) -> Option<LeaseId> {
-        let find = async {
-            let (mut pause, most) = limits::RETRY_PAUSES;
-            loop {
-                let (client, name) = (self.ask.client.clone(), self.ask.name.clone());
-                let look = self.house.ask(false, move |state| state.sole_lease(&client, &name));
-                match look.await {
-                    Ok((_, lease)) => return lease,
-                    Err(_) if self.house.has_ended() => return None,
-                    Err(_) => tokio::time::sleep(pause).await,
-                }
-                pause = (2 * pause).min(most);
-            }
-        };
-        tokio::time::timeout(limits::CLEAN_UP_PATIENCE, find).await.ok().flatten()
+        let (client, name) = (self.ask.client.clone(), self.ask.name.clone());
+        let ask = move |state: &State| state.lease_of_owner(&client, &name);
+        self.house.insist_on_asking(ask).await.ok().flatten()
     }
 }
 

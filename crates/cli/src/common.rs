@@ -9,6 +9,9 @@ use fencepost_client::Client;
 use crate::connect::Endpoints;
 use crate::output::{Format, Output};
 
+/// Threads that serve clients.
+const WORKERS_MIN: usize = 2;
+
 /// Arguments that may stand before or after any verb.
 #[derive(clap::Args, Clone, Debug)]
 #[group(skip)]
@@ -52,6 +55,16 @@ impl Common {
     pub(crate) fn output(&self) -> Output {
         Output::new(self.output)
     }
+}
+
+/// A runtime for a node and its doors. The thread that brings a request may have to sync the disk
+/// for it, so there is always another one that serves those who come meanwhile.
+pub(crate) fn server_runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.max(WORKERS_MIN))
+        .enable_all()
+        .build()
 }
 
 /// Runs what a verb does. The client has a thread of its own, so one more is enough.

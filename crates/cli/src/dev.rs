@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logs::begin(&args.log_level, Format::Text)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = crate::common::server_runtime();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
     runtime.block_on(dev(args))
 }

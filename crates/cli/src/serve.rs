@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Res
     refuse_open_addresses(&settings)?;
     let origin = beginning(&settings)?;
     let level = logs::begin(&settings.log_level.value, settings.log_format.value)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = crate::common::server_runtime();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
     runtime.block_on(async {
         let reload = reload::Reload { level, settings: settings.clone(), common: common.clone() };

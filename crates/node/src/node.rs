@@ -307,6 +307,12 @@ impl Node {
         self.raft.raft.state == StateRole::Leader
     }
 
+    /// Whether there is nobody else in the cluster, and nobody is about to be.
+    pub fn is_alone(&self) -> bool {
+        let conf = &self.membership.conf;
+        conf.voters == [self.config.id] && conf.learners.is_empty() && !self.membership.is_joint()
+    }
+
     /// What this node is, and whom it follows.
     pub fn role(&self) -> Role {
         self.role

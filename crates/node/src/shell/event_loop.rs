@@ -1,7 +1,9 @@
 //! The loop that the node lives on.
 //!
 //! Each turn takes everything that waits, lets the node handle it, and carries out what the node
-//! wants. It never waits for anything but the inbox.
+//! wants. It waits for nothing, except that a node that is alone writes its log by itself. A turn is
+//! taken by whoever brings something (see [`Inbox`]); the loop's own thread sees to the clock, to
+//! what others leave, and to the end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::board::Board;
 use super::edge::{self, Clock};
 use super::error::Ended;
 use super::inbox::{Happening, Inbox};
-use super::log_writer::LogWork;
+use super::log_writer::{self, LogWork, SharedLog};
 use super::mail::{Delivery, Freshness, Mail, Query};
 use super::notice::{Notice, Observer};
 use super::pile::Pile;
@@ -25,6 +27,9 @@ use crate::snapshot_keeper::SnapshotTask;
 /// How often the node is told that time goes by.
 const TICK: Duration = Duration::from_millis(10);
 
+/// After so many ticks without anything to write there is time to make a segment ready.
+const TICKS_IDLE: u32 = 5;
+
 /// How long a leader that stops waits for its successor.
 const HANDOVER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -33,7 +38,10 @@ pub(super) struct EventLoop {
     pub(super) clock: Clock,
     pub(super) inbox: Arc<Inbox>,
     pub(super) board: Arc<Board>,
+    /// What the log's thread is given to do.
     pub(super) log: Arc<Pile<LogWork>>,
+    /// The log itself.
+    pub(super) shared_log: SharedLog,
     pub(super) snapshots: Arc<Pile<SnapshotTask>>,
     pub(super) book: AddressBook,
     pub(super) observers: Vec<Box<dyn Observer>>,
@@ -43,7 +51,7 @@ pub(super) struct EventLoop {
     pub(super) server: Server,
 }
 
-/// Lets nobody wait for a loop that has panicked.
+/// Lets nobody wait for a turn that has panicked. The loop's own thread finds out, and ends.
 struct Unwinding(Arc<Inbox>);
 
 impl Drop for Unwinding {
@@ -54,10 +62,26 @@ impl Drop for Unwinding {
     }
 }
 
+/// Lets nobody wait for a loop whose thread panics: those who do hold what the loop would answer.
+struct Abandon<'a>(&'a Inbox);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+            drop(self.0.unseat());
+        }
+    }
+}
+
 /// What a turn of the loop collects.
 #[derive(Default)]
 pub(super) struct Turn {
+    happenings: Vec<Happening>,
     mail: Mail,
+    next_tick: Option<Instant>,
+    /// Ticks since something was written, until a segment is made ready.
+    ticks_idle: u32,
     /// Queries that wait until the state is fresh enough.
     queries: BTreeMap<RequestId, Query>,
     inputs: Vec<Input>,
@@ -71,29 +95,89 @@ pub(super) struct Turn {
     is_killed: bool,
 }
 
+/// Takes turns until the node ends, and then ends all that belongs to it.
+pub(super) fn run(inbox: &Arc<Inbox>) -> (Ended, Vec<Box<dyn Observer>>) {
+    let _abandon = Abandon(inbox);
+    let ended = loop {
+        let next_tick = inbox.with_loop(|event_loop| {
+            event_loop.turn();
+            event_loop.over(edge::now()).map_or_else(|| Ok(event_loop.next_tick()), Err)
+        });
+        match next_tick {
+            Ok(next_tick) => inbox.wait(next_tick),
+            Err(ended) => break ended,
+        }
+    };
+    inbox.close();
+    let event_loop = inbox.unseat().expect("it was there a moment ago");
+    event_loop.end(ended)
+}
+
 impl EventLoop {
-    /// Runs until the node ends, and then ends all that belongs to it.
-    pub(super) fn run(mut self) -> (Ended, Vec<Box<dyn Observer>>) {
+    /// Takes a turn, on whatever thread this is.
+    pub(super) fn turn(&mut self) {
         let _unwinding = Unwinding(Arc::clone(&self.inbox));
-        let mut happenings = Vec::new();
-        let mut next_tick = edge::now();
-        let ended = loop {
-            self.inbox.take(&mut happenings, next_tick);
-            let now = edge::now();
-            self.sort(now, happenings.drain(..));
-            if now >= next_tick {
-                self.turn.inputs.push(Input::Tick);
-                // A tick that is late is not made up for: a machine that stood still must not take
-                // its own sleep for the leader's death.
-                next_tick = (next_tick + TICK).max(now);
-            }
-            self.handle(now);
+        let mut happenings = std::mem::take(&mut self.turn.happenings);
+        self.inbox.take(&mut happenings);
+        let now = edge::now();
+        self.sort(now, happenings.drain(..));
+        self.turn.happenings = happenings;
+        if now >= *self.turn.next_tick.get_or_insert(now) {
+            self.turn.inputs.push(Input::Tick);
+            // A tick that is late is not made up for: a machine that stood still must not take its
+            // own sleep for the leader's death.
+            self.turn.next_tick = self.turn.next_tick.map(|tick| (tick + TICK).max(now));
+            self.prepare_if_idle();
+        }
+        self.handle(now);
+        while self.writes_itself() {
             self.flush();
-            if let Some(ended) = self.over(now) {
-                break ended;
-            }
-        };
-        self.end(ended)
+            self.write();
+            self.handle(edge::now());
+        }
+        self.hand_over_log();
+        self.flush();
+    }
+
+    fn next_tick(&self) -> Instant {
+        self.turn.next_tick.unwrap_or_else(edge::now)
+    }
+
+    /// Whether the loop's thread has to look: the node has ended, or is about to.
+    pub(super) fn is_over(&self) -> bool {
+        self.turn.ended.is_some() || self.turn.stopping.is_some()
+    }
+
+    /// Whether there is something to write that nothing else can go on without: the node is alone,
+    /// and the log's thread has nothing to do.
+    fn writes_itself(&self) -> bool {
+        let turn = &self.turn;
+        !turn.log_work.is_empty()
+            && turn.ended.is_none()
+            && self.node.is_alone()
+            && self.log.is_idle()
+    }
+
+    fn write(&mut self) {
+        self.turn.ticks_idle = 0;
+        match log_writer::write(&self.shared_log, &mut self.turn.log_work) {
+            Ok(persisted) => self.turn.inputs.extend(persisted.map(Input::Persisted)),
+            Err(fatal) => self.turn.ended = Some(Ended::Failed(fatal.to_string())),
+        }
+    }
+
+    fn prepare_if_idle(&mut self) {
+        self.turn.ticks_idle = self.turn.ticks_idle.saturating_add(1);
+        if self.turn.ticks_idle == TICKS_IDLE {
+            self.log.push(LogWork::Prepare);
+        }
+    }
+
+    fn hand_over_log(&mut self) {
+        if !self.turn.log_work.is_empty() {
+            self.turn.ticks_idle = 0;
+            self.log.push_all(&mut self.turn.log_work);
+        }
     }
 
     /// Sorts what has happened: what the node must know of, and what concerns only the loop.
@@ -199,13 +283,10 @@ impl EventLoop {
         }
     }
 
-    /// Hands over what the turn has collected: the log and the other members first, because the
-    /// clients' answers wait for neither.
+    /// Hands over what the turn has collected: to the other members first, because the clients'
+    /// answers do not wait for them.
     fn flush(&mut self) {
         let turn = &mut self.turn;
-        if !turn.log_work.is_empty() {
-            self.log.push_all(&mut turn.log_work);
-        }
         self.book.flush();
         if !turn.tasks.is_empty() {
             self.snapshots.push_all(&mut turn.tasks);
@@ -227,8 +308,7 @@ impl EventLoop {
 
     /// Ends every thread of the node. What the log was given is written first, unless the node is
     /// killed.
-    fn end(mut self, ended: Ended) -> (Ended, Vec<Box<dyn Observer>>) {
-        self.inbox.close();
+    fn end(mut self: Box<Self>, ended: Ended) -> (Ended, Vec<Box<dyn Observer>>) {
         // Those who still wait for an answer learn that none will come. Threads of the server may
         // be among them.
         drop(std::mem::take(&mut self.turn.mail));

@@ -1,5 +1,10 @@
 //! Everything that waits for the loop, in one queue with room for each kind.
 //!
+//! Whoever brings something may carry it through by itself, if nobody is at it: waking another
+//! thread takes longer than most turns of the loop. If somebody is, it is left to them. So under
+//! load there is one thread that works off what others bring, and otherwise no thread waits for
+//! another.
+//!
 //! A flood of one kind must not keep out another: renewals have room of their own beside ordinary
 //! commands, and what other members say, beside both. Clients are refused at once when there is no
 //! room; members wait, which slows their connection down. What the node's own threads report always
@@ -9,6 +14,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::edge;
+use super::event_loop::EventLoop;
 use super::mail::{Freshness, Mailbox, Query};
 use super::notice::{Notice, Observer};
 use crate::io::{Class, Input, MemberId, ProposeError, RequestId};
@@ -77,8 +83,11 @@ struct State {
     counts: [usize; 4],
     peer_bytes: usize,
     closed: bool,
-    /// Whether the loop sleeps. A wake-up is a system call, so it is only made for a sleeper.
+    /// Whether the loop's thread sleeps. A wake-up is a system call, so it is only made for a
+    /// sleeper.
     sleeps: bool,
+    /// The loop's thread is to look, although nothing waits.
+    look: bool,
     waiting_for_room: usize,
 }
 
@@ -99,6 +108,8 @@ pub(super) struct Inbox {
     state: Mutex<State>,
     some: Condvar,
     room: Condvar,
+    /// The loop, for whoever takes a turn. Nothing before it begins and after it has ended.
+    seat: Mutex<Option<Box<EventLoop>>>,
 }
 
 impl Inbox {
@@ -115,7 +126,7 @@ impl Inbox {
         }
     }
 
-    /// Puts something in if there is room.
+    /// Puts something in if there is room, and works it off if nobody else does.
     pub(super) fn push(&self, lane: Lane, happening: Happening) -> Result<(), ProposeError> {
         let mut state = self.state();
         if state.closed {
@@ -125,11 +136,13 @@ impl Inbox {
             return Err(ProposeError::Overloaded);
         }
         state.put(lane, happening);
-        self.wake(state);
+        drop(state);
+        self.work_here();
         Ok(())
     }
 
-    /// Puts in as many as there is room for, and gives the names of the others back.
+    /// Puts in as many as there is room for, works them off if nobody else does, and gives the names
+    /// of the others back.
     pub(super) fn push_many(
         &self,
         lane: Lane,
@@ -147,7 +160,8 @@ impl Inbox {
                 refused.push(request);
             }
         }
-        self.wake(state);
+        drop(state);
+        self.work_here();
         Ok(refused)
     }
 
@@ -163,7 +177,18 @@ impl Inbox {
         }
     }
 
-    /// Puts in what another member says, and waits for room. `false` if the node has ended.
+    /// Puts in what the loop was promised, and works it off if nobody else does.
+    pub(super) fn push_own(&self, happening: Happening) {
+        let mut state = self.state();
+        if !state.closed {
+            state.put(Lane::Own, happening);
+            drop(state);
+            self.work_here();
+        }
+    }
+
+    /// Puts in what another member says, and works it off if nobody else does. Waits for room.
+    /// `false` if the node has ended.
     pub(super) fn push_from_peer(&self, inputs: &mut Vec<Input>, bytes: usize) -> bool {
         let mut state = self.state();
         while state.peer_bytes >= PEER_BYTES_MAX && !state.closed {
@@ -173,7 +198,8 @@ impl Inbox {
         if open {
             state.peer_bytes += bytes;
             state.queue.extend(inputs.drain(..).map(Happening::Input));
-            self.wake(state);
+            drop(state);
+            self.work_here();
         }
         open
     }
@@ -185,10 +211,10 @@ impl Inbox {
         state
     }
 
-    /// Takes everything into `into`, which should be empty. Waits for something until `until`.
-    pub(super) fn take(&self, into: &mut Vec<Happening>, until: Instant) {
+    /// Waits for something that nobody else works off, until `until`.
+    pub(super) fn wait(&self, until: Instant) {
         let mut state = self.state();
-        while state.queue.is_empty() {
+        while state.queue.is_empty() && !std::mem::take(&mut state.look) {
             let left = until.saturating_duration_since(edge::now());
             if left.is_zero() {
                 return;
@@ -198,6 +224,50 @@ impl Inbox {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.sleeps = false;
         }
+    }
+
+    /// Lets the loop begin.
+    pub(super) fn seat(&self, event_loop: EventLoop) {
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(event_loop));
+    }
+
+    /// Lets the loop's own thread do something with the loop, when nobody else has a turn.
+    ///
+    /// # Panics
+    ///
+    /// If somebody's turn has panicked: nobody knows what the loop is at.
+    pub(super) fn with_loop<T>(&self, act: impl FnOnce(&mut EventLoop) -> T) -> T {
+        let mut seat = self.seat.lock().expect("no turn has panicked");
+        act(seat.as_mut().expect("the loop is there until its own thread ends it"))
+    }
+
+    /// Takes the loop out of everyone's reach.
+    pub(super) fn unseat(&self) -> Option<Box<EventLoop>> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes a turn on this thread, unless somebody has one.
+    ///
+    /// What is put in while somebody has a turn is left to them: whoever has had one looks again
+    /// after the seat is free, and lets the loop's thread go on if there is more. So nobody but that
+    /// thread is kept for longer than one turn.
+    fn work_here(&self) {
+        let is_over = {
+            let Ok(mut seat) = self.seat.try_lock() else { return };
+            let Some(event_loop) = seat.as_mut() else { return };
+            event_loop.turn();
+            event_loop.is_over()
+        };
+        let mut state = self.state();
+        if is_over || !state.queue.is_empty() {
+            state.look |= is_over;
+            self.wake(state);
+        }
+    }
+
+    /// Takes everything into `into`, which should be empty.
+    pub(super) fn take(&self, into: &mut Vec<Happening>) {
+        let mut state = self.state();
         std::mem::swap(&mut state.queue, into);
         state.counts = [0; 4];
         state.peer_bytes = 0;
@@ -210,8 +280,10 @@ impl Inbox {
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
+        state.look = true;
         let dropped = std::mem::take(&mut state.queue);
         self.room.notify_all();
+        self.some.notify_all();
         // What is dropped may push something itself.
         drop(state);
         drop(dropped);

@@ -1,10 +1,12 @@
-//! The thread that writes the log: everything that waits, one sync.
+//! Writes the log: everything that waits, one sync.
+//!
+//! There is a thread for it, so that a node goes on while its disk is busy. A node that is alone has
+//! nothing to go on with: its loop writes by itself, which saves two changes of threads.
 //!
 //! A failed write or sync ends the node. It is never tried again, because after it nobody knows
 //! what is on the disk.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::board::Board;
 use super::edge;
@@ -15,9 +17,6 @@ use crate::disk::Disk;
 use crate::io::{Input, Persist};
 use crate::wal::{Fatal, Start, Wal};
 
-/// After so long without anything to write there is time to prepare a segment.
-const IDLE: Duration = Duration::from_millis(50);
-
 /// How much may wait. Far more than a node gives out before the disk has confirmed some of it: a
 /// leader closes a few entries, a follower takes 256 messages.
 pub(super) const WORK_MAX: usize = 4_096;
@@ -27,76 +26,127 @@ pub(super) const WORK_MAX: usize = 4_096;
 pub(super) enum LogWork {
     Persist(Persist),
     Purge(Start),
+    /// There is time to make a segment ready.
+    Prepare,
     /// Nothing more will come: leave a mark that all of the log was durable.
     Close,
 }
 
-pub(super) struct LogWriter<D: Disk> {
-    pub(super) wal: Wal<D>,
-    pub(super) work: Arc<Pile<LogWork>>,
-    pub(super) inbox: Arc<Inbox>,
+/// The log on disk, whatever the disk is.
+pub(super) trait WriteLog: Send {
+    /// Does all of this with one sync. The last batch that is durable then, if there was one.
+    fn write(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal>;
+}
+
+/// The log on disk, for the thread that writes it and for a loop that does so itself. Only one of
+/// them does at a time: the loop writes only while the thread has nothing to do.
+pub(super) type SharedLog = Arc<Mutex<dyn WriteLog>>;
+
+/// Writes all of this.
+pub(super) fn write(log: &SharedLog, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
+    // After a panic in a write the log is in the state of one that has failed: nobody syncs it.
+    log.lock().unwrap_or_else(PoisonError::into_inner).write(work)
+}
+
+/// The log on disk.
+pub(super) struct Log<D: Disk> {
+    /// Nothing after it was closed, or a write has failed.
+    pub(super) wal: Option<Wal<D>>,
     pub(super) board: Arc<Board>,
 }
 
-impl<D: Disk> LogWriter<D> {
-    /// Writes until the pile is closed.
-    pub(super) fn run(mut self) {
-        let written = self.write_all();
-        let closed = written.and_then(|close| if close { self.wal.close() } else { Ok(()) });
-        if let Err(fatal) = closed {
-            // The loop must not wait for room that nobody makes.
-            self.work.abandon();
-            self.inbox.push_waiting(Lane::Own, Happening::Failed(fatal.to_string()));
-        }
-    }
-
-    /// Says whether the log was to be closed.
-    fn write_all(&mut self) -> Result<bool, Fatal> {
-        let mut taken = Vec::new();
-        let mut is_prepared = false;
-        loop {
-            let patience = (!is_prepared).then_some(IDLE);
-            match self.work.take(&mut taken, patience) {
-                Taken::Closed => return Ok(false),
-                Taken::Nothing => {
-                    self.wal.prepare()?;
-                    is_prepared = true;
-                }
-                Taken::Some => {
-                    if self.write(&mut taken)? {
-                        return Ok(true);
-                    }
-                    is_prepared = false;
-                }
-            }
-        }
-    }
-
-    /// Writes all of this with one sync, and says so.
-    fn write(&mut self, taken: &mut Vec<LogWork>) -> Result<bool, Fatal> {
-        let mut close = false;
-        let mut highest = None;
+impl<D> WriteLog for Log<D>
+where
+    D: Disk + Send,
+    D::File: Send,
+{
+    fn write(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
+        // Taken out, so that nothing can follow what has failed.
+        let Some(mut wal) = self.wal.take() else {
+            work.clear();
+            return Ok(None);
+        };
+        let (mut highest, mut close, mut sync) = (None, false, false);
         let (mut entries, mut bytes) = (0, 0);
-        for work in taken.drain(..) {
+        for work in work.drain(..) {
             match work {
                 LogWork::Persist(persist) => {
-                    self.wal.append(&persist.batch())?;
+                    wal.append(&persist.batch())?;
                     highest = Some(persist.number);
                     entries += persist.entries.len();
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
+                    sync = true;
                 }
-                LogWork::Purge(start) => self.wal.purge(start)?,
+                LogWork::Purge(start) => {
+                    wal.purge(start)?;
+                    sync = true;
+                }
+                LogWork::Prepare => wal.prepare()?,
                 LogWork::Close => close = true,
             }
         }
-        let before = edge::now();
-        self.wal.sync()?;
-        let took = edge::now().saturating_duration_since(before);
-        self.board.count_sync(took, to_u64(entries), to_u64(bytes));
-        if let Some(number) = highest {
-            let persisted = Happening::Input(Input::Persisted(number));
+        if sync {
+            let before = edge::now();
+            wal.sync()?;
+            let took = edge::now().saturating_duration_since(before);
+            self.board.count_sync(took, to_u64(entries), to_u64(bytes));
+        }
+        if close {
+            wal.close()?;
+        } else {
+            self.wal = Some(wal);
+        }
+        Ok(highest)
+    }
+}
+
+pub(super) struct LogWriter {
+    pub(super) log: SharedLog,
+    pub(super) work: Arc<Pile<LogWork>>,
+    pub(super) inbox: Arc<Inbox>,
+}
+
+impl LogWriter {
+    /// Writes until the pile is closed.
+    pub(super) fn run(self) {
+        let mut taken = Vec::new();
+        while self.work.take(&mut taken, None) == Taken::Some {
+            match write(&self.log, &mut taken) {
+                Ok(None) => {}
+                Ok(Some(number)) => self.written(number),
+                Err(fatal) => {
+                    // The loop must not wait for room that nobody makes.
+                    self.work.abandon();
+                    self.inbox.push_waiting(Lane::Own, Happening::Failed(fatal.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Says what is durable. If more is to be written, that comes first, and the loop's thread does
+    /// what follows from this.
+    fn written(&self, number: u64) {
+        let persisted = Happening::Input(Input::Persisted(number));
+        if self.work.is_empty() {
+            self.inbox.push_own(persisted);
+        } else {
             self.inbox.push_waiting(Lane::Own, persisted);
         }
-        Ok(close)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    /// Left where it was, it would be given again and again.
+    #[test]
+    fn a_log_that_has_failed_takes_what_it_is_given() {
+        let board = Arc::new(Board::default());
+        let log: SharedLog = Arc::new(Mutex::new(Log::<MemoryDisk> { wal: None, board }));
+        let mut work = vec![LogWork::Close];
+        assert!(matches!(write(&log, &mut work), Ok(None)));
+        assert!(work.is_empty());
     }
 }

@@ -109,6 +109,17 @@ impl<T> Pile<T> {
         }
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.state().items.is_empty()
+    }
+
+    /// Whether nothing waits, and the worker has nothing to do. If nobody else pushes, that stays so.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.items.is_empty() && state.sleeps
+    }
+
     /// Lets nothing more onto the pile, and drops what is there.
     pub fn abandon(&self) {
         let dropped = {

@@ -14,12 +14,12 @@ use super::address_book::AddressBook;
 use super::board::{Board, Status};
 use super::edge::{self, Clock};
 use super::error::{Ended, StartError};
-use super::event_loop::{EventLoop, Turn};
+use super::event_loop::{self, EventLoop, Turn};
 use super::hall::Hall;
 use super::handle::Handle;
 use super::inbox::{Happening, Inbox, Lane};
 use super::lobby::Lobby;
-use super::log_writer::{LogWriter, WORK_MAX};
+use super::log_writer::{Log, LogWriter, SharedLog, WORK_MAX};
 use super::notice::{Notice, Observer};
 use super::pile::Pile;
 use super::server::Server;
@@ -113,11 +113,12 @@ where
     let clock = Clock::start();
     let log = Arc::new(Pile::new(WORK_MAX));
     let tasks = Arc::new(Pile::new(TASKS_MAX));
+    let on_disk = Log { wal: Some(wal), board: Arc::clone(&board) };
+    let shared_log: SharedLog = Arc::new(Mutex::new(on_disk));
     let writer = LogWriter {
-        wal,
+        log: Arc::clone(&shared_log),
         work: Arc::clone(&log),
         inbox: Arc::clone(&inbox),
-        board: Arc::clone(&board),
     };
     let keeper = SnapshotKeeper::new(snapshots);
     let workers = spawn_workers(&identity.name, writer, keeper, &tasks, &inbox)?;
@@ -148,6 +149,7 @@ where
         inbox: Arc::clone(&inbox),
         board: Arc::clone(&board),
         log,
+        shared_log,
         snapshots: tasks,
         book,
         server,
@@ -155,14 +157,16 @@ where
         workers,
         turn,
     };
-    let name = format!("{}-loop", identity.name);
-    let thread = spawn(name, &inbox, move || run_to_the_end(event_loop, board, keep))?;
+    inbox.seat(event_loop);
+    let (name, theirs) = (format!("{}-loop", identity.name), Arc::clone(&inbox));
+    let thread = spawn(name, &inbox, move || run_to_the_end(&theirs, board, keep))
+        .inspect_err(|_| drop(inbox.unseat()))?;
     Ok(RunningNode { handle, thread: Mutex::new(Some(thread)) })
 }
 
-fn run_to_the_end(event_loop: EventLoop, board: Arc<Board>, keep: Option<Box<dyn Any + Send>>) {
+fn run_to_the_end(inbox: &Arc<Inbox>, board: Arc<Board>, keep: Option<Box<dyn Any + Send>>) {
     let mark = EndMark(board);
-    let (ended, mut observers) = event_loop.run();
+    let (ended, mut observers) = event_loop::run(inbox);
     // The directory is free for the next process before anybody hears that this one is done with
     // it.
     drop(keep);
@@ -175,7 +179,7 @@ fn run_to_the_end(event_loop: EventLoop, board: Arc<Board>, keep: Option<Box<dyn
 /// Starts the threads that work for the loop.
 fn spawn_workers<D>(
     name: &str,
-    writer: LogWriter<D>,
+    writer: LogWriter,
     keeper: SnapshotKeeper<D>,
     tasks: &Arc<Pile<SnapshotTask>>,
     inbox: &Arc<Inbox>,

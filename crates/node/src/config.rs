@@ -23,6 +23,9 @@ pub struct NodeConfig {
     pub batch_bytes_max: usize,
     /// Entries that may be proposed and not yet applied.
     pub in_flight_max: usize,
+    /// How long a command that would only take a place behind a holder waits for company, in
+    /// microseconds. What the holder does next then shares its sync.
+    pub linger: u64,
     /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
     /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
@@ -55,6 +58,7 @@ impl NodeConfig {
             batch_len_max: 4_096,
             batch_bytes_max: 2 << 20,
             in_flight_max: 8,
+            linger: 1_000,
             renewal_wait: 25_000,
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,

@@ -1,8 +1,10 @@
 //! The one file that knows what is replicated: everything else moves bytes.
 
+use fencepost_core::LockName;
 pub use fencepost_core::codec::DecodeError;
 use fencepost_core::codec::{decode_command, decode_entry, encode_entry_from, peek_stamp};
 pub use fencepost_core::codec::{decode_reply, encode_reply};
+use fencepost_core::command::Action;
 pub use fencepost_core::{Effects, Event, LogTime, Millis, Reason, Reply, State};
 
 use crate::wal::Entry;
@@ -96,15 +98,32 @@ impl Machine {
         self.state.restart_leases();
     }
 
+    /// Whether a command would change nothing for anybody but whoever comes later: it would take its
+    /// place behind a holder. As far as the log is applied.
+    pub fn would_wait(&self, command: &Glance) -> bool {
+        command.wants.as_ref().is_some_and(|name| self.state.is_held_alone(name))
+    }
+
     /// When log time next ends something by itself.
     pub fn next_deadline(&self) -> Option<LogTime> {
         self.state.next_deadline()
     }
 }
 
-/// Whether these bytes are a command that every member will be able to read.
-pub fn is_command(bytes: &[u8]) -> bool {
-    decode_command(bytes).is_ok()
+/// What a leader knows of a command before it is in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// The lock that it would wait for, if that is held.
+    wants: Option<LockName>,
+}
+
+/// Looks at a command. Nothing, if a member could not read it.
+pub fn glance(bytes: &[u8]) -> Option<Glance> {
+    let wants = match decode_command(bytes).ok()?.action {
+        Action::Acquire(acquire) if !acquire.wait.is_try() => Some(acquire.name),
+        _ => None,
+    };
+    Some(Glance { wants })
 }
 
 /// Packs encoded commands under one stamp.

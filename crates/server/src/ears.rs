@@ -66,7 +66,7 @@ fn applied(house: &House, events: &[std::sync::Arc<fencepost_core::Event>], stat
         postbox.tell(verdict);
     }
     house.metrics.events(events, state.now());
-    house.fan_out.say(Said::Events(events.to_vec(), state.revision(), state.now()));
+    house.fan_out.happened(events, state.revision(), state.now());
 }
 
 fn installed(house: &House, state: &State) {

@@ -1,7 +1,7 @@
 //! How one contender stands, without looking at the others in its queue.
 
 use crate::command::Mode;
-use crate::ids::{ClientId, Key, LeaseId, Millis, Token};
+use crate::ids::{ClientId, Key, LeaseId, LockName, Millis, Token};
 use crate::outcome::Place;
 use crate::record::queue_form;
 use crate::state::State;
@@ -39,6 +39,13 @@ impl State {
         let (_, contender) = self.contender_record(key)?;
         let (name, _) = queue_form(key)?;
         (!contender.holds()).then(|| self.place_of(&name, key))
+    }
+
+    /// Whether one holds this lock alone, so that everyone else who wants it has to wait.
+    pub fn is_held_alone(&self, name: &LockName) -> bool {
+        let first = self.locks.get(name).map(|queue| queue.first());
+        let first = first.and_then(|key| self.contender_record(key));
+        first.is_some_and(|(_, contender)| contender.holds() && contender.mode == Mode::Exclusive)
     }
 
     /// How long a lease still lives. None, if it does not.

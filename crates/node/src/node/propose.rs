@@ -9,7 +9,7 @@ use crate::io::{
     Answer, Class, ForwardNumber, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError,
     RequestId,
 };
-use crate::machine::{LogTime, Reply, is_command, pack};
+use crate::machine::{Glance, LogTime, Reply, glance, pack};
 use crate::mutant::Mutant;
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
@@ -19,6 +19,9 @@ const STAMP_EVERY: u64 = 1_000;
 /// Renewals go into the log at once if something ends within their waiting time and this. Two
 /// ticks: the next look at the clock may be that late.
 const SLACK: u64 = 20;
+
+/// So many commands are company enough.
+const COMPANY: usize = 64;
 
 /// Who waits for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(super) enum Asker {
 pub(super) struct Queued {
     asker: Asker,
     command: Vec<u8>,
+    glance: Glance,
     since: Micros,
 }
 
@@ -76,10 +80,11 @@ impl Node {
         outputs: &mut Vec<Output>,
     ) {
         // Once it is in the log, what cannot be read stops every member for good.
-        if !is_command(&command) || command.len() > self.config.batch_bytes_max {
+        let short_enough = command.len() <= self.config.batch_bytes_max;
+        let Some(glance) = glance(&command).filter(|_| short_enough) else {
             self.answer(asker, Err(ProposeError::Malformed), outputs);
             return;
-        }
+        };
         let (queue, max) = match class {
             Class::Ordinary => (&mut self.waiting.ordinary, self.config.waiting_max),
             Class::Renewal => (&mut self.waiting.renewals, self.config.renewals_waiting_max),
@@ -89,7 +94,7 @@ impl Node {
             return;
         }
         let len = command.len();
-        queue.push_back(Queued { asker, command, since: self.now });
+        queue.push_back(Queued { asker, command, glance, since: self.now });
         if class == Class::Renewal {
             self.waiting.renewal_bytes += len;
         }
@@ -141,8 +146,28 @@ impl Node {
         let late = || self.machine.next_deadline().is_some_and(|deadline| deadline <= soon);
         let renewal = self.waiting.renewals.front();
         let in_company = self.waiting.renewal_bytes >= self.config.renewal_company_bytes;
-        !self.waiting.ordinary.is_empty()
-            || renewal.is_some_and(|first| in_company || waited(first) || late())
+        self.ordinary_is_due() || renewal.is_some_and(|first| in_company || waited(first) || late())
+    }
+
+    /// Whether something waits whose effect somebody waits for. Those who only take a place behind a
+    /// holder can wait a little for the holder, who may be about to release: what both want is then
+    /// synced once.
+    fn ordinary_is_due(&self) -> bool {
+        let queue = &self.waiting.ordinary;
+        let has_waited = queue.front().is_some_and(|first| self.linger_end(first) <= self.now);
+        let matters = |queued: &Queued| !self.machine.would_wait(&queued.glance);
+        has_waited || queue.len() >= COMPANY || queue.iter().any(matters)
+    }
+
+    fn linger_end(&self, queued: &Queued) -> Micros {
+        Micros(queued.since.0.saturating_add(self.config.linger))
+    }
+
+    /// By when the node wants to be asked again although nothing has come, if before the next tick.
+    pub fn next_turn(&self) -> Option<Micros> {
+        let first = self.waiting.ordinary.front()?;
+        let can_go = self.in_flight.len() < self.config.in_flight_max;
+        can_go.then(|| self.linger_end(first))
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and

@@ -25,6 +25,11 @@ impl Clock {
         self.at(now())
     }
 
+    /// The moment at which it is so late.
+    pub(super) fn moment(&self, micros: Micros) -> Instant {
+        self.start + Duration::from_micros(micros.0)
+    }
+
     pub(super) fn at(&self, moment: Instant) -> Micros {
         let passed = moment.saturating_duration_since(self.start).as_micros();
         // A microsecond short of nothing: the node counts from zero.

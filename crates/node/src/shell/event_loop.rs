@@ -99,12 +99,12 @@ pub(super) struct Turn {
 pub(super) fn run(inbox: &Arc<Inbox>) -> (Ended, Vec<Box<dyn Observer>>) {
     let _abandon = Abandon(inbox);
     let ended = loop {
-        let next_tick = inbox.with_loop(|event_loop| {
+        let next_turn = inbox.with_loop(|event_loop| {
             event_loop.turn();
-            event_loop.over(edge::now()).map_or_else(|| Ok(event_loop.next_tick()), Err)
+            event_loop.over(edge::now()).map_or_else(|| Ok(event_loop.next_turn()), Err)
         });
-        match next_tick {
-            Ok(next_tick) => inbox.wait(next_tick),
+        match next_turn {
+            Ok(next_turn) => inbox.wait(next_turn),
             Err(ended) => break ended,
         }
     };
@@ -139,8 +139,11 @@ impl EventLoop {
         self.flush();
     }
 
-    fn next_tick(&self) -> Instant {
-        self.turn.next_tick.unwrap_or_else(edge::now)
+    /// When the loop wants a turn although nothing has come.
+    pub(super) fn next_turn(&self) -> Instant {
+        let next_tick = self.turn.next_tick.unwrap_or_else(edge::now);
+        let wanted = self.node.next_turn().map(|moment| self.clock.moment(moment));
+        wanted.map_or(next_tick, |wanted| wanted.min(next_tick))
     }
 
     /// Whether the loop's thread has to look: the node has ended, or is about to.

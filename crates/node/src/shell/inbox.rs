@@ -86,6 +86,10 @@ struct State {
     /// Whether the loop's thread sleeps. A wake-up is a system call, so it is only made for a
     /// sleeper.
     sleeps: bool,
+    /// Until when it does.
+    sleeps_until: Option<Instant>,
+    /// When the loop wants a turn, as of the last one that somebody else has taken.
+    next_turn: Option<Instant>,
     /// The loop's thread is to look, although nothing waits.
     look: bool,
     waiting_for_room: usize,
@@ -212,17 +216,20 @@ impl Inbox {
     }
 
     /// Waits for something that nobody else works off, until `until`.
-    pub(super) fn wait(&self, until: Instant) {
+    pub(super) fn wait(&self, mut until: Instant) {
         let mut state = self.state();
         while state.queue.is_empty() && !std::mem::take(&mut state.look) {
+            until = state.next_turn.take().map_or(until, |turn| turn.min(until));
             let left = until.saturating_duration_since(edge::now());
             if left.is_zero() {
                 return;
             }
             state.sleeps = true;
+            state.sleeps_until = Some(until);
             let waited = self.some.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.sleeps = false;
+            state.sleeps_until = None;
         }
     }
 
@@ -252,14 +259,16 @@ impl Inbox {
     /// after the seat is free, and lets the loop's thread go on if there is more. So nobody but that
     /// thread is kept for longer than one turn.
     fn work_here(&self) {
-        let is_over = {
+        let (is_over, next_turn) = {
             let Ok(mut seat) = self.seat.try_lock() else { return };
             let Some(event_loop) = seat.as_mut() else { return };
             event_loop.turn();
-            event_loop.is_over()
+            (event_loop.is_over(), event_loop.next_turn())
         };
         let mut state = self.state();
-        if is_over || !state.queue.is_empty() {
+        state.next_turn = Some(next_turn);
+        let oversleeps = state.sleeps_until.is_some_and(|until| next_turn < until);
+        if is_over || oversleeps || !state.queue.is_empty() {
             state.look |= is_over;
             self.wake(state);
         }

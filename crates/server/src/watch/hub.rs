@@ -1,6 +1,6 @@
 //! Hands what happens to everyone who wants to know.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use fencepost_core::event::{Cause, EventKind, Holding};
@@ -39,9 +39,17 @@ impl Hub {
     /// Runs until whoever made it is gone.
     pub(crate) async fn run(mut self, queue: Arc<Queue>) {
         loop {
-            for said in queue.take().await {
-                self.hear(said);
-            }
+            let said = queue.take().await;
+            self.hear_all(said, &queue);
+        }
+    }
+
+    pub(super) fn hear_all(&mut self, said: VecDeque<Said>, queue: &Queue) {
+        for said in said {
+            self.hear(said);
+        }
+        if self.watches.is_empty() {
+            queue.is_unwatched();
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fencepost_core::event::{Cause, EventKind};
 use fencepost_core::history::Watch;
 use fencepost_core::{Event, LeaseId, LogTime, Revision};
 use tokio::sync::Notify;
@@ -58,6 +59,10 @@ struct State {
     said: VecDeque<Said>,
     /// How many events wait.
     events: usize,
+    /// Whether somebody watches, or is about to. If nobody does, most events concern nobody.
+    is_watched: bool,
+    /// How far the state is, if the fan-out was not told yet.
+    passed: Option<(Revision, LogTime)>,
 }
 
 impl Queue {
@@ -66,10 +71,34 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// This has happened. Nobody is woken for what concerns nobody.
+    pub(crate) fn happened(&self, events: &[Arc<Event>], revision: Revision, now: LogTime) {
+        let mut state = self.state();
+        let matters = |event: &&Arc<Event>| state.is_watched || may_be_loss(event);
+        let events: Vec<Arc<Event>> = events.iter().filter(matters).cloned().collect();
+        if events.is_empty() {
+            state.passed = Some((revision, now));
+            return;
+        }
+        drop(state);
+        self.say(Said::Events(events, revision, now));
+    }
+
+    /// The fan-out has no watch left.
+    pub(super) fn is_unwatched(&self) {
+        let mut state = self.state();
+        state.is_watched = state.said.iter().any(|said| matches!(said, Said::Begin(_)));
+    }
+
     pub(crate) fn say(&self, said: Said) {
         let mut state = self.state();
-        if let Said::Events(events, ..) = &said {
-            state.events += events.len();
+        if let Some((revision, now)) = state.passed.take() {
+            state.said.push_back(Said::Events(Vec::new(), revision, now));
+        }
+        match &said {
+            Said::Events(events, ..) => state.events += events.len(),
+            Said::Begin(_) => state.is_watched = true,
+            _ => {}
         }
         state.said.push_back(said);
         if state.events > limits::FAN_OUT_MAX {
@@ -97,5 +126,16 @@ impl Queue {
         let mut state = self.state();
         state.events = 0;
         std::mem::take(&mut state.said)
+    }
+}
+
+/// Whether a holder may have lost its lock by this without having let go of it.
+fn may_be_loss(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::Lost(_) | EventKind::ForceAsked { .. } => true,
+        EventKind::Deleted { ended: Some(ended), .. } => {
+            ended.held && !matches!(ended.cause, Cause::Released | Cause::Cancelled)
+        }
+        _ => false,
     }
 }

@@ -30,7 +30,7 @@ impl World {
         let commands = vec![Command::from(action)];
         let effects = self.state.apply(Entry { at: LogTime(self.at), commands });
         let (revision, now) = (self.state.revision(), self.state.now());
-        self.queue.say(Said::Events(effects.events, revision, now));
+        self.queue.happened(&effects.events, revision, now);
     }
 
     fn put(&mut self, key: &str, value: &str) {
@@ -39,9 +39,8 @@ impl World {
     }
 
     fn fan_out(&mut self) {
-        for said in self.queue.take_now() {
-            self.hub.hear(said);
-        }
+        let said = self.queue.take_now();
+        self.hub.hear_all(said, &self.queue);
     }
 }
 
@@ -374,4 +373,20 @@ fn a_reader_that_is_cut_off_goes_on_at_a_revision_of_which_it_has_seen_nothing()
     reader.read();
     let resume = reader.cut.expect("it is too slow");
     assert!(reader.seen.iter().all(|(revision, ..)| *revision < resume.0));
+}
+
+/// A wake-up costs more than most of what is done in a turn.
+#[test]
+fn nobody_is_woken_for_events_that_nobody_watches() {
+    let mut world = World::new();
+    world.put("a", "1");
+    assert!(world.queue.take_now().is_empty());
+    let outbox = Arc::<Outbox>::default();
+    world.queue.say(Said::Mark(Arc::clone(&outbox)));
+    world.fan_out();
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Some(Ok(Item::Mark(revision)))) = outbox.poll_pop(&mut cx) else {
+        panic!("whoever asks is told how far the state is");
+    };
+    assert_eq!(revision, world.state.revision());
 }

@@ -1,9 +1,10 @@
 //! What Fencepost speaks on the wire.
 //!
 //! Owns: the schemas in `proto/`, and the code that is generated from them without a system
-//! `protoc`. Refuses: any logic.
+//! `protoc`; and how messages are cut from a stream. Refuses: any other logic.
 
 pub mod codec;
+pub mod framing;
 
 /// The native protocol: package `fencepost.v1`.
 pub mod v1 {

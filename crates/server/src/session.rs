@@ -11,6 +11,7 @@ mod ask;
 mod incoming;
 mod outgoing;
 mod sign;
+mod turn;
 mod watches;
 
 use std::collections::{HashMap, HashSet};
@@ -208,7 +209,7 @@ impl Session {
     }
 
     /// The stream has ended. Whatever waits keeps its place; only who is told changes.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.house.metrics.sessions.dec();
         // First of all: whatever is on its way to this stream finds it ended.
         self.outbox.finish(None);

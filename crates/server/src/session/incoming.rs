@@ -11,7 +11,6 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::Session;
-use super::ask::{Batch, Next};
 use crate::error::{Failure, Wrong};
 use crate::limits;
 
@@ -37,23 +36,18 @@ where
         let taken = tokio::select! {
             taken = take(&mut frames) => taken,
             () = &mut closed => {
-                session.outbox.finish(Some(Failure::from(Wrong::ShuttingDown).into()));
+                session.finish(Failure::from(Wrong::ShuttingDown).into());
                 return;
             }
             _ = &mut gone => return,
         };
-        let mut batch = Batch::default();
-        let mut is_end = taken.is_end;
-        for frame in taken.frames {
-            if let Next::End = session.take(frame, &mut batch) {
-                is_end = true;
-                break;
-            }
-        }
-        session.send(batch);
+        let mut turn = session.turn();
+        let mut frames = taken.frames.into_iter();
+        let is_end = !frames.all(|frame| turn.take(frame)) || taken.is_end;
+        turn.send();
         if let Some(status) = taken.broken {
             // Whoever sent it must not go on believing that it is heard.
-            session.outbox.finish(Some(status));
+            session.finish(status);
             return;
         }
         if is_end {
@@ -86,13 +80,4 @@ where
     })
     .await;
     taken
-}
-
-impl Session {
-    /// The client sends nothing more. The stream ends when all it asked for is answered.
-    fn hang_up(&self) {
-        let mut state = self.state();
-        state.is_done = true;
-        self.end_if_done(&state);
-    }
 }

@@ -48,7 +48,7 @@ where
                     None => continue,
                 }
             }
-            match this.session.outbox.poll_pop(cx) {
+            match this.session.poll_answers(cx, &mut this.ready) {
                 Poll::Pending => {
                     // An idle stream keeps no room for what it may say one day.
                     this.ready = VecDeque::new();
@@ -56,7 +56,7 @@ where
                 }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(Err(status))),
-                Poll::Ready(Some(Ok(item))) => this.session.answer(item, &mut this.ready),
+                Poll::Ready(Some(Ok(()))) => {}
             }
         }
     }

@@ -1,0 +1,56 @@
+//! What a stream does with its session, whatever carries it: turns of frames, answers, an end.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use fencepost_proto::v1;
+use tonic::Status;
+
+use super::Session;
+use super::ask::{Batch, Next};
+
+/// Frames that have come together, and are proposed together.
+pub(crate) struct Turn<'a> {
+    session: &'a Session,
+    batch: Batch,
+}
+
+impl Turn<'_> {
+    /// Takes one frame. Whether the stream goes on behind it.
+    pub(crate) fn take(&mut self, frame: v1::SessionRequest) -> bool {
+        matches!(self.session.take(frame, &mut self.batch), Next::GoOn)
+    }
+
+    /// Hands all of them to the node.
+    pub(crate) fn send(self) {
+        self.session.send(self.batch);
+    }
+}
+
+impl Session {
+    /// Begins a turn.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn { session: self, batch: Batch::default() }
+    }
+
+    /// Turns the next thing that is to be said into messages, or tells how the stream ends.
+    pub(crate) fn poll_answers(
+        &self,
+        cx: &mut Context<'_>,
+        ready: &mut VecDeque<v1::SessionResponse>,
+    ) -> Poll<Option<Result<(), Status>>> {
+        self.outbox.poll_pop(cx).map_ok(|item| self.answer(item, ready))
+    }
+
+    /// The client sends nothing more. The stream ends when all it asked for is answered.
+    pub(crate) fn hang_up(&self) {
+        let mut state = self.state();
+        state.is_done = true;
+        self.end_if_done(&state);
+    }
+
+    /// Lets the stream end with this, behind what waits to be said.
+    pub(crate) fn finish(&self, status: Status) {
+        self.outbox.finish(Some(status));
+    }
+}

@@ -114,7 +114,7 @@ impl Frames {
     /// # Errors
     ///
     /// What is there can be no message. Nothing is taken away then.
-    pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Unframed> {
+    pub fn message<M: Message + Default>(&mut self) -> Result<Option<M>, Unframed> {
         let read = self.unread();
         let Some((head, behind)) = read.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -157,7 +157,7 @@ mod tests {
 
     fn all(frames: &mut Frames) -> Vec<u64> {
         let mut found = Vec::new();
-        while let Some(message) = frames.next::<v1::SessionRequest>().unwrap() {
+        while let Some(message) = frames.message::<v1::SessionRequest>().unwrap() {
             found.push(message.request_id);
         }
         found
@@ -192,18 +192,18 @@ mod tests {
     fn an_empty_message_is_a_message() {
         let mut frames = Frames::new(MAX);
         frames.room().extend([0; LENGTH_BYTES]);
-        assert_eq!(frames.next(), Ok(Some(v1::SessionRequest::default())));
-        assert_eq!(frames.next::<v1::SessionRequest>(), Ok(None));
+        assert_eq!(frames.message(), Ok(Some(v1::SessionRequest::default())));
+        assert_eq!(frames.message::<v1::SessionRequest>(), Ok(None));
     }
 
     #[test]
     fn what_is_too_long_is_refused_before_it_comes() {
         let mut frames = Frames::new(MAX);
         frames.room().extend(1_001_u32.to_le_bytes());
-        assert_eq!(frames.next::<v1::SessionRequest>(), Err(Unframed::TooLong(1_001)));
+        assert_eq!(frames.message::<v1::SessionRequest>(), Err(Unframed::TooLong(1_001)));
         let mut frames = Frames::new(MAX);
         frames.room().extend(1_000_u32.to_le_bytes());
-        assert_eq!(frames.next::<v1::SessionRequest>(), Ok(None), "it may still come");
+        assert_eq!(frames.message::<v1::SessionRequest>(), Ok(None), "it may still come");
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
         put(&request(7), frames.room());
         frames.room().extend([3, 0, 0, 0, 0xff, 0xff, 0xff]);
         put(&request(8), frames.room());
-        assert_eq!(frames.next(), Ok(Some(request(7))));
+        assert_eq!(frames.message(), Ok(Some(request(7))));
         for _ in 0..2 {
-            let next = frames.next::<v1::SessionRequest>();
+            let next = frames.message::<v1::SessionRequest>();
             assert!(matches!(next, Err(Unframed::Unreadable(_))), "{next:?}");
         }
     }
@@ -240,7 +240,7 @@ mod tests {
     fn memory_follows_what_has_come_and_is_given_back() {
         let mut frames = Frames::new(1 << 20);
         frames.room().extend((1_u32 << 20).to_le_bytes());
-        assert_eq!(frames.next::<v1::SessionRequest>(), Ok(None));
+        assert_eq!(frames.message::<v1::SessionRequest>(), Ok(None));
         assert!(frames.room().capacity() <= READ_BYTES, "what was announced costs nothing");
         let mut frames = Frames::new(1 << 20);
         for id in 1..=100_000 {

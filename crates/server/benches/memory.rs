@@ -4,6 +4,8 @@
 //! in a process of its own, so that nothing of the client is counted. Prints the figures, and ends
 //! with 1 if one of them is above its bar.
 
+#[path = "memory/framed.rs"]
+mod framed;
 #[path = "memory/locks.rs"]
 mod locks;
 #[path = "memory/server.rs"]
@@ -23,6 +25,8 @@ const LOCKS_BYTES_MAX: u64 = 50_000_000;
 /// Sessions that are open at once, each on a connection of its own, and what each may cost.
 const STREAMS: u64 = 10_000;
 const STREAM_BYTES_MAX: u64 = 30_000;
+/// The same without HTTP/2.
+const FRAMED_BYTES_MAX: u64 = 15_000;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -32,7 +36,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let locks = runtime.block_on(measure_locks())?;
     let streams = runtime.block_on(measure_streams())?;
-    Ok(if locks && streams { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let framed = runtime.block_on(measure_framed())?;
+    Ok(if locks && streams && framed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn measure_locks() -> Result<bool, Box<dyn Error>> {
@@ -57,6 +62,23 @@ async fn measure_streams() -> Result<bool, Box<dyn Error>> {
     for stream in streams {
         // They were all alive to the end.
         stream.end().await?;
+    }
+    Ok(good)
+}
+
+async fn measure_framed() -> Result<bool, Box<dyn Error>> {
+    let child = Child::start().await?;
+    let mut sessions = vec![framed::Session::open(&child.address).await?];
+    let idle = child.settled().await?;
+    for _ in 1..STREAMS {
+        sessions.push(framed::Session::open(&child.address).await?);
+    }
+    let cost = child.settled().await?.saturating_sub(idle);
+    let most = STREAMS * FRAMED_BYTES_MAX;
+    let good = report("idle sessions without HTTP/2", STREAMS, cost, most, cost / STREAMS)?;
+    for session in &mut sessions {
+        // They were all alive to the end.
+        session.ping().await?;
     }
     Ok(good)
 }

@@ -1,6 +1,6 @@
 //! What must hold for any bytes at all. Fuzzers and tests call these.
 
-use crate::{json_tcp, owners, ws};
+use crate::{framed, json_tcp, owners, ws};
 
 /// Reads bytes as a message over WebSocket.
 pub fn fuzz_ws(bytes: &[u8]) {
@@ -15,4 +15,9 @@ pub fn fuzz_line(bytes: &[u8]) {
 /// Reads bytes as a lock command in text.
 pub fn fuzz_text(bytes: &[u8]) {
     owners::fuzz(bytes);
+}
+
+/// Reads bytes as frames of a session without HTTP/2.
+pub fn fuzz_frames(bytes: &[u8]) {
+    framed::fuzz(bytes);
 }

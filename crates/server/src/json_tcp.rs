@@ -12,21 +12,15 @@ mod lines;
 mod request;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 pub(crate) use request::fuzz;
 
 use crate::house::House;
-use crate::limits;
 use crate::seats::Seats;
 use crate::serve::Tuning;
-
-/// How often the other end of a silent connection is asked, by the system, whether it is there. It
-/// is gone if it does not answer three times.
-const KEEP_ALIVE_RETRY: Duration = Duration::from_secs(5);
+use crate::socket;
 
 /// Takes connections until the server ends.
 pub(crate) async fn accept(house: Arc<House>, listener: TcpListener, seats: Seats, tuning: Tuning) {
@@ -37,21 +31,11 @@ pub(crate) async fn accept(house: Arc<House>, listener: TcpListener, seats: Seat
         };
         let house = Arc::clone(&house);
         tokio::spawn(async move {
-            prepare(&stream);
+            socket::prepare(&stream);
             if let Err(why) = connection::converse(house, stream, tuning).await {
                 tracing::debug!(%peer, %why, "a connection has ended");
             }
             drop(seat);
         });
-    }
-}
-
-/// Without these a connection only answers late, or is missed late.
-fn prepare(stream: &TcpStream) {
-    let keep_alive =
-        TcpKeepalive::new().with_time(limits::KEEP_ALIVE_INTERVAL).with_interval(KEEP_ALIVE_RETRY);
-    let set = SockRef::from(stream).set_tcp_keepalive(&keep_alive);
-    if let Err(why) = set.and_then(|()| stream.set_nodelay(true)) {
-        tracing::debug!(%why, "a connection cannot be tuned");
     }
 }

@@ -1,7 +1,7 @@
 //! The doors of a Fencepost node.
 //!
-//! Owns: the gRPC services of `fencepost.v1` with health and reflection, WebSocket, probes and
-//! metrics on the same port, JSON over TCP on one of its own, the calls that wait for a lock, and
+//! Owns: the gRPC services of `fencepost.v1` with health and reflection, sessions without HTTP/2,
+//! WebSocket, probes and metrics on the same port, JSON over TCP on one of its own, the calls that wait for a lock, and
 //! the fan-out of events to watches. Guarantees: any member serves any request; every answer of gRPC
 //! carries a header; every refusal has a code with a page in `docs/errors`; what waits is bounded
 //! everywhere. Refuses: rules about locks, which are the state's, and any change of the state except
@@ -12,6 +12,7 @@ mod duties;
 mod ears;
 mod error;
 mod etcd;
+mod framed;
 #[doc(hidden)]
 pub mod fuzz;
 mod grpc;
@@ -35,6 +36,7 @@ mod session;
 mod shares;
 mod show;
 mod signing;
+mod socket;
 mod wanted;
 mod watch;
 mod ws;

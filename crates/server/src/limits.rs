@@ -15,6 +15,9 @@ pub(crate) const REQUESTS_RESERVED: usize = 1_024;
 pub(crate) const FRAMES_PER_TURN_MAX: usize = 1_024;
 /// Bytes that may wait for one stream to be read. Beyond them its reader is too slow.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
+/// Bytes that may be written down and not yet sent on a connection without HTTP/2. Beyond them it is
+/// not read from, and what is to be said waits as above.
+pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 10;
 /// Watches on one stream.
 pub(crate) const WATCHES_MAX: usize = 4_096;
 /// Leases of which one session is told when they lose a lock.
@@ -63,6 +66,9 @@ pub(crate) const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const CONNECTIONS_MAX: usize = 15_000;
 /// How long streams may take to end when the server does.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a connection without HTTP/2 is read from after the last word, and how much of it.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER_BYTES_MAX: u64 = 4 << 20;
 
 /// How long the body of a request over HTTP may take to arrive.
 pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
@@ -82,7 +88,7 @@ pub(crate) const TEXT_COMMAND_BYTES_MAX: usize = 4 << 10;
 pub(crate) const WS_REQUESTS_MAX: usize = 1_024;
 /// Answers that may wait for a WebSocket to be written. Those who have more wait to put them there.
 pub(crate) const WS_ANSWERS_MAX: usize = 64;
-/// How long a client may take to read one answer in JSON.
+/// How long a client may take to read one answer in JSON, or to read on where there is no HTTP/2.
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a watch that asked for it is told how far it is.

@@ -7,7 +7,6 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -24,8 +23,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Opening {
-        let until = Box::pin(tokio::time::sleep(patience));
+    pub(crate) fn new(stream: TcpStream, until: Pin<Box<Sleep>>) -> Opening {
         Opening { stream, missing: Some((OPENING_BYTES, until)) }
     }
 }

@@ -1,8 +1,9 @@
-//! One port for everything: gRPC, and plain HTTP beside it.
+//! One port for everything: gRPC, plain HTTP beside it, and sessions without either.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +21,14 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Sleep;
 use tonic::service::Routes;
 use tower_service::Service;
 
 use crate::duties;
 use crate::ears::Ears;
 use crate::etcd;
+use crate::framed;
 use crate::grpc::{ClusterDoor, LockDoor, Peer};
 use crate::house::House;
 use crate::http;
@@ -58,7 +61,7 @@ pub struct Tuning {
     pub ping_interval: Duration,
     /// How long a connection that speaks JSON over TCP may have nothing to ask.
     pub idle_patience: Duration,
-    /// How long a client may take to read one answer in JSON.
+    /// How long a client may take to read one answer in JSON, or to read on where there is no HTTP/2.
     pub answer_patience: Duration,
 }
 
@@ -149,8 +152,8 @@ impl Server {
         tasks.spawn(signing::keep_keys(Arc::clone(&house)));
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
-        let patience = tuning.headers_patience;
-        let task = tokio::spawn(accept(house, clients, router, seats, patience, tasks, stopped));
+        let hall = Hall { house, router, tuning, stopped };
+        let task = tokio::spawn(accept(hall, clients, seats, tasks));
         Ok(Server { address, json_tcp: json_address, stop, task })
     }
 
@@ -208,22 +211,23 @@ fn routes(house: &Arc<House>, tuning: Tuning, tasks: &mut JoinSet<()>) -> Router
         .fallback(http::nowhere)
 }
 
-async fn accept(
+/// What every connection is served with.
+#[derive(Clone)]
+struct Hall {
     house: Arc<House>,
-    listener: TcpListener,
     router: Router,
-    seats: Seats,
-    patience: Duration,
-    mut tasks: JoinSet<()>,
-    mut stopped: watch::Receiver<bool>,
-) {
+    tuning: Tuning,
+    stopped: watch::Receiver<bool>,
+}
+
+async fn accept(mut hall: Hall, listener: TcpListener, seats: Seats, mut tasks: JoinSet<()>) {
     let graceful = GracefulShutdown::new();
     loop {
         let (stream, peer, seat) = tokio::select! {
             accepted = seats.accept(&listener) => accepted,
-            _ = stopped.wait_for(|&is_stopped| is_stopped) => break,
+            () = hall.stopped() => break,
         };
-        let served = serve(stream, peer, seat, router.clone(), patience, graceful.watcher());
+        let served = hall.clone().serve(stream, peer, seat, graceful.watcher());
         tokio::spawn(async move {
             if let Err(why) = served.await {
                 tracing::debug!(%peer, why, "a connection has ended");
@@ -231,7 +235,7 @@ async fn accept(
         });
     }
     drop(listener);
-    house.close();
+    hall.house.close();
     let farewell = async {
         graceful.shutdown().await;
         seats.emptied().await;
@@ -242,25 +246,67 @@ async fn accept(
     tasks.shutdown().await;
 }
 
-async fn serve(
-    stream: TcpStream,
-    peer: SocketAddr,
-    seat: Seat,
-    router: Router,
-    patience: Duration,
-    watcher: Watcher,
-) -> Result<(), String> {
-    stream.set_nodelay(true).map_err(|why| why.to_string())?;
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        request.extensions_mut().insert(seat.clone());
-        let mut router = router.clone();
-        async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|no| match no {})) }
-    });
-    let builder = builder(patience);
-    let opening = TokioIo::new(Opening::new(stream, patience));
-    let connection = builder.serve_connection_with_upgrades(opening, service);
-    watcher.watch(connection).await.map_err(|why| why.to_string())
+impl Hall {
+    async fn stopped(&mut self) {
+        // If there is nobody to stop it, it has been stopped.
+        drop(self.stopped.wait_for(|&is_stopped| is_stopped).await);
+    }
+
+    /// Serves what the first byte asks for.
+    async fn serve(
+        mut self,
+        mut stream: TcpStream,
+        peer: SocketAddr,
+        seat: Seat,
+        watcher: Watcher,
+    ) -> Result<(), String> {
+        let mut patience = Box::pin(tokio::time::sleep(self.tuning.headers_patience));
+        let begun = async {
+            let mut first = [0];
+            stream.peek(&mut first).await?;
+            let is_framed = framed::is_begun_by(first[0]);
+            let frames = if is_framed { Some(framed::greeted(&mut stream).await?) } else { None };
+            io::Result::Ok(frames)
+        };
+        let begun = tokio::select! {
+            begun = begun => begun,
+            () = &mut patience => Err(io::ErrorKind::TimedOut.into()),
+            () = self.stopped() => return Ok(()),
+        };
+        let Some(greeting) = begun.map_err(|why| why.to_string())? else {
+            // Many wait here for their first byte, so what comes next has its own room.
+            return Box::pin(self.serve_http(stream, peer, seat, patience, watcher)).await;
+        };
+        // They are told of the end in their own words.
+        drop((patience, watcher));
+        let (house, patience) = (self.house, self.tuning.answer_patience);
+        let served = framed::serve(house, stream, peer, greeting, patience).await;
+        drop(seat);
+        served.map_err(|why| why.to_string())
+    }
+
+    async fn serve_http(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        seat: Seat,
+        patience: Pin<Box<Sleep>>,
+        watcher: Watcher,
+    ) -> Result<(), String> {
+        stream.set_nodelay(true).map_err(|why| why.to_string())?;
+        let builder = builder(self.tuning.headers_patience);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(seat.clone());
+            let mut router = self.router.clone();
+            async move {
+                Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|no| match no {}))
+            }
+        });
+        let opening = TokioIo::new(Opening::new(stream, patience));
+        let connection = builder.serve_connection_with_upgrades(opening, service);
+        watcher.watch(connection).await.map_err(|why| why.to_string())
+    }
 }
 
 fn builder(patience: Duration) -> auto::Builder<TokioExecutor> {

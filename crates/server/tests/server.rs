@@ -11,6 +11,10 @@ mod crowded;
 mod elections;
 #[path = "server/followers.rs"]
 mod followers;
+#[path = "server/framed.rs"]
+mod framed;
+#[path = "server/framed_support.rs"]
+mod framed_support;
 #[path = "server/headers.rs"]
 mod headers;
 #[path = "server/lost.rs"]

@@ -37,3 +37,8 @@ fn the_corpus_of_lines_passes() {
 fn the_corpus_of_text_commands_passes() {
     run("text", 6, fuzz::fuzz_text);
 }
+
+#[test]
+fn the_corpus_of_frames_passes() {
+    run("frames", 8, fuzz::fuzz_frames);
+}

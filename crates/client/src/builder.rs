@@ -8,7 +8,7 @@ use tonic::transport::Endpoint;
 use crate::client::Client;
 use crate::core::Config;
 use crate::error::Error;
-use crate::shell::{Configure, Shell};
+use crate::shell::{Configure, Dialer, Shell, Transport};
 
 /// Where the service is by default.
 const ENDPOINT: &str = "http://127.0.0.1:7420";
@@ -23,7 +23,8 @@ pub struct Builder {
     name: String,
     request_timeout: Duration,
     dial_timeout: Duration,
-    configure: Configure,
+    configure: Option<Configure>,
+    transport: Transport,
 }
 
 impl Default for Builder {
@@ -34,7 +35,8 @@ impl Default for Builder {
             name: "client".to_owned(),
             request_timeout: config.request_timeout,
             dial_timeout: config.dial_timeout,
-            configure: Arc::new(|endpoint| endpoint),
+            configure: None,
+            transport: Transport::default(),
         }
     }
 }
@@ -71,12 +73,19 @@ impl Builder {
         self
     }
 
-    /// Changes the way to every endpoint: TLS, window sizes, an origin.
+    /// Changes the way to every endpoint: TLS, window sizes, an origin. Then everything goes over
+    /// gRPC, unless [`Builder::transport`] says otherwise.
     pub fn configure(
         mut self,
         configure: impl Fn(Endpoint) -> Endpoint + Send + Sync + 'static,
     ) -> Builder {
-        self.configure = Arc::new(configure);
+        self.configure = Some(Arc::new(configure));
+        self
+    }
+
+    /// What carries the session. [`Transport::Auto`] if not given.
+    pub fn transport(mut self, transport: Transport) -> Builder {
+        self.transport = transport;
         self
     }
 
@@ -122,7 +131,7 @@ impl Builder {
             request_timeout: self.request_timeout,
             ..Config::default()
         };
-        let shell = Shell::start(config, self.configure)
+        let shell = Shell::start(config, Dialer::new(self.configure, self.transport))
             .map_err(|error| Error::unavailable(format!("no thread could be started: {error}")))?;
         Ok(Client::new(shell))
     }

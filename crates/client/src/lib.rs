@@ -87,6 +87,7 @@ pub use guard::{Guard, Lost, Token};
 pub use kv::Kv;
 pub use lease::{Lease, LeaseBuilder};
 pub use lock::{LockBuilder, TTL_DEFAULT};
+pub use shell::Transport;
 pub use signing::SigningKeys;
 pub use tokio_util::sync::CancellationToken;
 pub use watch::Watch;

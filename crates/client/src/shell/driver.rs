@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tonic::transport::Channel;
 
+use super::dialer::{Dialer, Road};
 use super::hold_state::HoldState;
 use super::inbox::Inbox;
-use super::link::{self, Configure, LinkEvent};
+use super::link::{self, LinkEvent};
 use super::outgoing::Outgoing;
 use super::reply::{Granted, LeaseState, Order, Reply};
 use super::watch_queue::{News, WatchQueue};
@@ -20,7 +20,7 @@ use crate::core::{
 };
 use crate::error::Error;
 
-/// Frames that may wait for the session.
+/// Readings that may wait for the session.
 const FRAMES_MAX: usize = 1_024;
 /// The timers of the runtime stand still while the machine sleeps. So it is woken at least this
 /// often, to see what the clock says.
@@ -33,8 +33,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Driver {
     session: Session,
     inbox: Arc<Inbox>,
-    channel: Arc<Mutex<Option<Channel>>>,
-    configure: Configure,
+    road: Arc<Mutex<Option<Road>>>,
+    dialer: Arc<Dialer>,
     replies: HashMap<OpId, Reply>,
     holds: HashMap<HoldId, Arc<HoldState>>,
     leases: HashMap<LeaseNo, Arc<LeaseState>>,
@@ -52,7 +52,7 @@ pub(super) struct Driver {
 }
 
 struct Link {
-    channel: Option<Channel>,
+    road: Option<Road>,
     outgoing: Outgoing,
     task: AbortHandle,
 }
@@ -61,15 +61,15 @@ impl Driver {
     pub(super) fn new(
         session: Session,
         inbox: Arc<Inbox>,
-        channel: Arc<Mutex<Option<Channel>>>,
-        configure: Configure,
+        road: Arc<Mutex<Option<Road>>>,
+        dialer: Dialer,
     ) -> Driver {
         let (link_events, from_link) = mpsc::channel(FRAMES_MAX);
         Driver {
             session,
             inbox,
-            channel,
-            configure,
+            road,
+            dialer: Arc::new(dialer),
             replies: HashMap::new(),
             holds: HashMap::new(),
             leases: HashMap::new(),
@@ -161,13 +161,17 @@ impl Driver {
 
     fn link_event(&mut self, event: LinkEvent) {
         match event {
-            LinkEvent::Up(id, channel) => {
+            LinkEvent::Up(id, road) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.channel = Some(channel);
+                    link.road = Some(road);
                     self.input(Input::LinkUp(id));
                 }
             }
-            LinkEvent::Frame(id, frame) => self.input(Input::Frame(id, frame)),
+            LinkEvent::Frames(id, frames) => {
+                for frame in frames {
+                    self.input(Input::Frame(id, Box::new(frame)));
+                }
+            }
             LinkEvent::Down(id, why) => {
                 self.forget_link(id);
                 self.input(Input::LinkDown(id, why));
@@ -205,8 +209,8 @@ impl Driver {
             }
             Output::Connected(id, _) => {
                 self.shared = Some(id);
-                let channel = self.links.get(&id).and_then(|link| link.channel.clone());
-                self.share_channel(channel);
+                let road = self.links.get(&id).and_then(|link| link.road.clone());
+                self.share_road(road);
             }
             Output::Watched(id, news) => self.watched(id, news, follow_up),
             Output::Extended(hold, validity) => {
@@ -324,10 +328,10 @@ impl Driver {
 
     fn connect(&mut self, id: LinkId, address: String) {
         let outgoing = Outgoing::default();
-        let (configure, events) = (Arc::clone(&self.configure), self.link_events.clone());
-        let run = link::run(id, address, CONNECT_MAX, configure, outgoing.clone(), events);
+        let (dialer, events) = (Arc::clone(&self.dialer), self.link_events.clone());
+        let run = link::run(id, address, CONNECT_MAX, dialer, outgoing.clone(), events);
         let task = tokio::spawn(run).abort_handle();
-        self.links.insert(id, Link { channel: None, outgoing, task });
+        self.links.insert(id, Link { road: None, outgoing, task });
     }
 
     fn disconnect(&mut self, id: LinkId) {
@@ -339,13 +343,13 @@ impl Driver {
 
     fn forget_link(&mut self, id: LinkId) -> Option<Link> {
         if self.shared.take_if(|shared| *shared == id).is_some() {
-            self.share_channel(None);
+            self.share_road(None);
         }
         self.links.remove(&id)
     }
 
-    fn share_channel(&self, channel: Option<Channel>) {
-        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+    fn share_road(&self, road: Option<Road>) {
+        *self.road.lock().unwrap_or_else(PoisonError::into_inner) = road;
     }
 }
 

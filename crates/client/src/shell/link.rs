@@ -6,34 +6,34 @@ use std::time::Duration;
 use fencepost_proto::v1::SessionResponse;
 use fencepost_proto::v1::lock_service_client::LockServiceClient;
 use tokio::sync::mpsc;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
+use super::dialer::{Dialer, Road, Route};
+use super::framed::{self, Unspoken};
 use super::outgoing::Outgoing;
 use crate::core::LinkId;
 
 /// The largest answer that is read: a long list of locks or keys.
 pub(crate) const ANSWER_LEN_MAX: usize = 32 << 20;
 
-/// What users change about the way to an endpoint: TLS, limits, headers of the transport.
-pub(crate) type Configure = Arc<dyn Fn(Endpoint) -> Endpoint + Send + Sync>;
-
 /// What happens to a connection.
 pub(super) enum LinkEvent {
-    Up(LinkId, Channel),
-    Frame(LinkId, Box<SessionResponse>),
+    Up(LinkId, Road),
+    /// All that has come together.
+    Frames(LinkId, Vec<SessionResponse>),
     Down(LinkId, String),
 }
 
-/// Opens a session stream and reads it to its end.
+/// Opens a session and reads it to its end.
 pub(super) async fn run(
     id: LinkId,
     address: String,
     timeout: Duration,
-    configure: Configure,
+    dialer: Arc<Dialer>,
     outgoing: Outgoing,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let outcome = session(id, &address, timeout, &configure, outgoing, &events).await;
+    let outcome = session(id, &address, timeout, &dialer, outgoing, &events).await;
     let why = match outcome {
         Ok(()) => format!("{address} has ended the stream"),
         Err(why) => format!("{address}: {why}"),
@@ -46,16 +46,39 @@ async fn session(
     id: LinkId,
     address: &str,
     timeout: Duration,
-    configure: &Configure,
+    dialer: &Dialer,
     outgoing: Outgoing,
     events: &mpsc::Sender<LinkEvent>,
 ) -> Result<(), String> {
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| told(&error))?;
-    let endpoint = configure(endpoint.connect_timeout(timeout));
+    let endpoint = dialer.endpoint(address, timeout)?;
+    if let Route::Framed { host, may_fall_back } = dialer.route(address, &endpoint)? {
+        match framed::open(&host, timeout).await? {
+            Ok(wire) => {
+                let road = Road::Unopened(Box::new(endpoint));
+                if events.send(LinkEvent::Up(id, road)).await.is_err() {
+                    return Ok(());
+                }
+                return framed::read(id, wire, outgoing, events).await;
+            }
+            Err(unspoken) if !may_fall_back => return Err(unspoken.to_string()),
+            Err(Unspoken::Other) => dialer.remember_grpc(address),
+            // That may have had other reasons, so it is tried again next time.
+            Err(Unspoken::Ended | Unspoken::Silent) => {}
+        }
+    }
+    over_grpc(id, &endpoint, outgoing, events).await
+}
+
+async fn over_grpc(
+    id: LinkId,
+    endpoint: &Endpoint,
+    outgoing: Outgoing,
+    events: &mpsc::Sender<LinkEvent>,
+) -> Result<(), String> {
     let channel = endpoint.connect().await.map_err(|error| told(&error))?;
     // The greeting is written before the stream is opened: a service may wait for it before it
     // answers with anything.
-    if events.send(LinkEvent::Up(id, channel.clone())).await.is_err() {
+    if events.send(LinkEvent::Up(id, Road::Open(channel.clone()))).await.is_err() {
         return Ok(());
     }
     let mut client = LockServiceClient::new(channel).max_decoding_message_size(ANSWER_LEN_MAX);
@@ -64,7 +87,7 @@ async fn session(
     while let Some(frame) =
         incoming.message().await.map_err(|status| status.message().to_owned())?
     {
-        if events.send(LinkEvent::Frame(id, Box::new(frame))).await.is_err() {
+        if events.send(LinkEvent::Frames(id, vec![frame])).await.is_err() {
             return Ok(());
         }
     }
@@ -72,7 +95,7 @@ async fn session(
 }
 
 /// An error and what caused it, in one line.
-fn told(error: &dyn std::error::Error) -> String {
+pub(super) fn told(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

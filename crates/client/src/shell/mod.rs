@@ -3,7 +3,9 @@
 //! The thread belongs to the client alone. A user's runtime that is busy, blocked or gone delays no
 //! renewal, and a guard that is dropped outside any runtime is still given back.
 
+mod dialer;
 mod driver;
+mod framed;
 mod hold_state;
 mod inbox;
 mod link;
@@ -12,9 +14,11 @@ mod reply;
 mod unary;
 mod watch_queue;
 
+pub use dialer::Transport;
+pub(crate) use dialer::{Configure, Dialer};
 pub(crate) use hold_state::HoldState;
 pub(crate) use inbox::Inbox;
-pub(crate) use link::{ANSWER_LEN_MAX, Configure};
+pub(crate) use link::ANSWER_LEN_MAX;
 pub(crate) use reply::{LeaseState, Order, Reply};
 pub(crate) use unary::from_status;
 pub(crate) use watch_queue::{News, WatchQueue};
@@ -30,13 +34,14 @@ use tonic::transport::Channel;
 
 use crate::core::{Config, Input, OpId, Session, WatchId};
 use crate::error::Error;
+use dialer::Road;
 use driver::Driver;
 
 /// What a client and everything made by it share. The thread ends with the last of them.
 pub(crate) struct Shell {
     inbox: Arc<Inbox>,
     handle: Handle,
-    channel: Arc<Mutex<Option<Channel>>>,
+    road: Arc<Mutex<Option<Road>>>,
     client_id: String,
     request_timeout: std::time::Duration,
     ops: AtomicU64,
@@ -44,21 +49,21 @@ pub(crate) struct Shell {
 
 impl Shell {
     /// Starts the thread.
-    pub(crate) fn start(config: Config, configure: Configure) -> io::Result<Arc<Shell>> {
+    pub(crate) fn start(config: Config, dialer: Dialer) -> io::Result<Arc<Shell>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let inbox = Arc::new(Inbox::default());
-        let channel = Arc::new(Mutex::new(None));
+        let road = Arc::new(Mutex::new(None));
         let shell = Shell {
             inbox: Arc::clone(&inbox),
             handle: runtime.handle().clone(),
-            channel: Arc::clone(&channel),
+            road: Arc::clone(&road),
             client_id: config.client_id.clone(),
             request_timeout: config.request_timeout,
             ops: AtomicU64::new(0),
         };
         let session = Session::new(config);
         thread::Builder::new().name("fencepost-client".to_owned()).spawn(move || {
-            let driver = Driver::new(session, inbox, channel, configure);
+            let driver = Driver::new(session, inbox, road, dialer);
             runtime.block_on(driver.run());
         })?;
         Ok(Arc::new(shell))
@@ -99,7 +104,9 @@ impl Shell {
 
     /// The present connection, if there is one.
     fn channel(&self) -> Option<Channel> {
-        self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut road = self.road.lock().unwrap_or_else(PoisonError::into_inner);
+        let _runtime = self.handle.enter();
+        road.as_mut().map(Road::channel)
     }
 }
 

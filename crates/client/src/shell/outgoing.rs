@@ -36,6 +36,24 @@ impl Outgoing {
     }
 }
 
+impl Outgoing {
+    /// Takes all that waits, once something does. Whoever finishes the queue also ends the connection,
+    /// so its end is not told.
+    pub(super) fn poll_take(
+        &self,
+        context: &mut Context<'_>,
+        take: impl FnMut(SessionRequest),
+    ) -> Poll<()> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.frames.is_empty() {
+            queue.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        queue.frames.drain(..).for_each(take);
+        Poll::Ready(())
+    }
+}
+
 fn wake(reader: Option<Waker>) {
     if let Some(reader) = reader {
         reader.wake();

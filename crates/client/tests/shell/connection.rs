@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost_client::{Client, Error, Released};
+use fencepost_client::{Client, Error, Released, Transport};
 
 use crate::support::grpc::Server;
 use crate::support::store::Store;
@@ -115,4 +115,62 @@ async fn settings_that_make_no_sense_are_refused() {
         let error = builder.connect().await.expect_err("it makes no sense");
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
     }
+}
+
+async fn over(server: &Server, transport: Transport) -> Result<Client, Error> {
+    Client::builder()
+        .endpoint(server.endpoint())
+        .request_timeout(Duration::from_secs(2))
+        .transport(transport)
+        .connect()
+        .await
+}
+
+/// A lock, and a call that goes beside the session.
+async fn use_it(client: &Client) {
+    let guard = client.lock("a").acquire().await.expect("it is free");
+    assert!(client.status().await.is_ok());
+    assert_eq!(guard.release().await, Ok(Released::InTime));
+}
+
+#[tokio::test]
+async fn sessions_go_without_http_by_default_and_over_grpc_where_that_is_wanted() {
+    let server = Server::start();
+    use_it(&over(&server, Transport::default()).await.expect("it is there")).await;
+    assert_eq!(server.carried(), (1, 0));
+    use_it(&over(&server, Transport::Framed).await.expect("it is there")).await;
+    assert_eq!(server.carried(), (2, 0));
+    use_it(&over(&server, Transport::Grpc).await.expect("it is there")).await;
+    assert_eq!(server.carried(), (2, 1));
+    let configured = Client::builder().endpoint(server.endpoint()).configure(|one| one);
+    use_it(&configured.connect().await.expect("it is there")).await;
+    assert_eq!(server.carried(), (2, 2), "what was configured is not gone around");
+}
+
+#[tokio::test]
+async fn a_server_that_only_knows_grpc_is_used_over_grpc() {
+    let server = Server::start_grpc_only();
+    let client = over(&server, Transport::Auto).await.expect("it speaks gRPC");
+    use_it(&client).await;
+    // It stays so after a lost connection, and nothing is lost.
+    let guard = client.lock("b").acquire().await.expect("it is free");
+    server.break_streams();
+    server.until(|store| store.streams.values().flatten().count() == 1).await;
+    assert_eq!(guard.release().await, Ok(Released::InTime));
+    assert_eq!(server.carried(), (0, 2));
+    let error = over(&server, Transport::Framed).await.expect_err("it does not speak that");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("speaks something else"), "{error}");
+}
+
+#[tokio::test]
+async fn calls_beside_the_session_have_a_connection_only_if_there_are_any() {
+    let server = Server::start();
+    let client = over(&server, Transport::Auto).await.expect("it is there");
+    drop(client.lock("a").acquire().await.expect("it is free"));
+    assert_eq!(server.connections(), 1);
+    for _ in 0..3 {
+        assert!(client.status().await.is_ok());
+    }
+    assert_eq!(server.connections(), 2);
 }

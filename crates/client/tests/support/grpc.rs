@@ -1,4 +1,5 @@
-//! The model as a real gRPC server on a loopback port, on a thread of its own.
+//! The model as a real server on a loopback port, on a thread of its own: gRPC, and sessions without
+//! HTTP/2 beside it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,13 +11,14 @@ use fencepost_client::BootTime;
 use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::cluster_service_server::{ClusterService, ClusterServiceServer};
 use fencepost_proto::v1::lock_service_server::{LockService, LockServiceServer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server as Transport;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::framed;
 use super::store::{Store, millis};
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -39,6 +41,9 @@ struct State {
     store: Store,
     streams: BTreeMap<u64, mpsc::Sender<Result<pb::SessionResponse, Status>>>,
     streams_opened: u64,
+    connections: u64,
+    /// How many streams were opened without HTTP/2.
+    framed_opened: u64,
     began: BootTime,
     /// Swallows everything that comes in, and says nothing.
     is_silent: bool,
@@ -82,34 +87,43 @@ impl State {
 
 impl Server {
     pub(crate) fn start() -> Server {
+        Server::listen(Server::shared(), None, true)
+    }
+
+    /// One that knows nothing but gRPC, as earlier versions did, and some proxies do.
+    pub(crate) fn start_grpc_only() -> Server {
+        Server::listen(Server::shared(), None, false)
+    }
+
+    fn shared() -> Arc<Shared> {
         let state = State {
             store: Store::new(),
             streams: BTreeMap::new(),
             streams_opened: 0,
+            connections: 0,
+            framed_opened: 0,
             began: BootTime::now(),
             is_silent: false,
             damages_backups: false,
             signing_keys: Vec::new(),
         };
         let (changes, _) = watch::channel(0);
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), changes });
-        Server::listen(shared, None)
+        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), changes })
     }
 
     /// Another member of the same cluster.
     pub(crate) fn beside(&self, member: u64) -> Server {
-        Server::listen(Arc::clone(&self.shared), Some(member))
+        Server::listen(Arc::clone(&self.shared), Some(member), true)
     }
 
-    fn listen(shared: Arc<Shared>, member: Option<u64>) -> Server {
+    fn listen(shared: Arc<Shared>, member: Option<u64>, is_framed: bool) -> Server {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let serving = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime can be made");
-            runtime.block_on(serve(serving, member, tell, stopped));
+            runtime.block_on(serve(Door(serving, member), is_framed, tell, stopped));
         });
         let address = told.recv().expect("the server says where it is");
         Server { shared, address, stop: Some(stop), thread: Some(thread) }
@@ -126,6 +140,17 @@ impl Server {
     /// Looks at the store, or changes it.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         self.shared.change(|state| change(&mut state.store))
+    }
+
+    /// How many streams were opened without HTTP/2, and how many over gRPC.
+    pub(crate) fn carried(&self) -> (u64, u64) {
+        let state = self.shared.lock();
+        (state.framed_opened, state.streams_opened - state.framed_opened)
+    }
+
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> u64 {
+        self.shared.lock().connections
     }
 
     pub(crate) fn be_silent(&self, is_silent: bool) {
@@ -177,18 +202,34 @@ impl Drop for Server {
 }
 
 async fn serve(
-    shared: Arc<Shared>,
-    member: Option<u64>,
+    door: Door,
+    is_framed: bool,
     tell: std::sync::mpsc::SyncSender<SocketAddr>,
     stopped: oneshot::Receiver<()>,
 ) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     tell.send(listener.local_addr().expect("it is bound")).expect("somebody waits");
-    let (locks, cluster) = (Door(Arc::clone(&shared), member), Door(Arc::clone(&shared), member));
+    let (others, incoming) = mpsc::channel(64);
     let serving = Transport::builder()
-        .add_service(LockServiceServer::new(locks))
-        .add_service(ClusterServiceServer::new(cluster))
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .add_service(LockServiceServer::new(door.clone()))
+        .add_service(ClusterServiceServer::new(door.clone()))
+        .serve_with_incoming(ReceiverStream::new(incoming));
+    let shared = Arc::clone(&door.0);
+    let accepting = async {
+        loop {
+            let (stream, _) = listener.accept().await.expect("it is bound");
+            shared.lock().connections += 1;
+            let (door, others) = (door.clone(), others.clone());
+            tokio::spawn(async move {
+                if is_framed && framed::is_begun(&stream).await {
+                    door.talk(stream).await;
+                } else {
+                    // It may be about to end.
+                    let _ = others.send(Ok::<_, std::io::Error>(stream)).await;
+                }
+            });
+        }
+    };
     let mut clock = tokio::time::interval(std::time::Duration::from_millis(5));
     let ticking = async {
         loop {
@@ -199,11 +240,55 @@ async fn serve(
     tokio::select! {
         served = serving => served.expect("the server runs"),
         () = ticking => {}
+        () = accepting => {}
         _ = stopped => {}
     }
 }
 
+#[derive(Clone)]
 struct Door(Arc<Shared>, Option<u64>);
+
+impl Door {
+    /// Opens a stream. Its number, and its answers.
+    fn open(&self, is_framed: bool) -> (u64, mpsc::Receiver<Result<pb::SessionResponse, Status>>) {
+        let (sender, receiver) = mpsc::channel(4_096);
+        let stream = self.0.change(|state| {
+            state.streams_opened += 1;
+            state.framed_opened += u64::from(is_framed);
+            let stream = state.streams_opened;
+            state.streams.insert(stream, sender);
+            match self.1 {
+                Some(member) => state.store.open_at(stream, member),
+                None => state.store.open(stream),
+            }
+            stream
+        });
+        (stream, receiver)
+    }
+
+    fn hear(&self, stream: u64, frame: pb::SessionRequest) {
+        self.0.change(|state| {
+            if !state.is_silent {
+                state.store.receive(stream, frame);
+            }
+        });
+    }
+
+    fn close(&self, stream: u64) {
+        self.0.change(|state| {
+            state.streams.remove(&stream);
+            state.store.close(stream);
+        });
+    }
+
+    /// Serves a session without HTTP/2.
+    async fn talk(&self, socket: TcpStream) {
+        let (stream, answers) = self.open(true);
+        // However it ends, it ends.
+        let _ = framed::talk(socket, answers, |frame| self.hear(stream, frame)).await;
+        self.close(stream);
+    }
+}
 
 #[tonic::async_trait]
 impl LockService for Door {
@@ -215,31 +300,13 @@ impl LockService for Door {
         &self,
         request: Request<Streaming<pb::SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let (sender, receiver) = mpsc::channel(4_096);
-        let stream = self.0.change(|state| {
-            state.streams_opened += 1;
-            let stream = state.streams_opened;
-            state.streams.insert(stream, sender);
-            match self.1 {
-                Some(member) => state.store.open_at(stream, member),
-                None => state.store.open(stream),
-            }
-            stream
-        });
-        let shared = Arc::clone(&self.0);
-        let mut incoming = request.into_inner();
+        let (stream, receiver) = self.open(false);
+        let (door, mut incoming) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
             while let Ok(Some(frame)) = incoming.message().await {
-                shared.change(|state| {
-                    if !state.is_silent {
-                        state.store.receive(stream, frame);
-                    }
-                });
+                door.hear(stream, frame);
             }
-            shared.change(|state| {
-                state.streams.remove(&stream);
-                state.store.close(stream);
-            });
+            door.close(stream);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }

@@ -7,6 +7,7 @@
 
 pub(crate) mod claims;
 pub(crate) mod door;
+mod framed;
 pub(crate) mod grpc;
 pub(crate) mod keys;
 pub(crate) mod store;

@@ -8,6 +8,7 @@ mod fencepost;
 mod mux;
 mod redis;
 mod sdk;
+mod stream;
 mod zookeeper;
 
 use std::future::Future;
@@ -38,8 +39,10 @@ pub enum Kind {
     RedisShared,
     /// With `appendfsync always`.
     RedisAof,
-    /// A session stream on a connection of its own for each client.
+    /// A session on a connection of its own for each client.
     Fencepost,
+    /// The same over gRPC.
+    FencepostGrpc,
     /// One SDK client for the whole process, as it is meant to be used.
     FencepostSdk,
     /// An SDK client with its thread and its connection for each logical client.
@@ -60,6 +63,7 @@ impl Kind {
             Kind::RedisShared => "redis-shared",
             Kind::RedisAof => "redis-aof",
             Kind::Fencepost => "fencepost",
+            Kind::FencepostGrpc => "fencepost-grpc",
             Kind::FencepostSdk => "fencepost-sdk",
             Kind::FencepostSdkOwn => "fencepost-sdk-own",
             Kind::FencepostEtcd => "fencepost-etcd",
@@ -74,9 +78,11 @@ impl Kind {
             Kind::Zookeeper => System::Zookeeper,
             Kind::Redis | Kind::RedisShared => System::Redis,
             Kind::RedisAof => System::RedisAof,
-            Kind::Fencepost | Kind::FencepostSdk | Kind::FencepostSdkOwn | Kind::FencepostEtcd => {
-                System::Fencepost
-            }
+            Kind::Fencepost
+            | Kind::FencepostGrpc
+            | Kind::FencepostSdk
+            | Kind::FencepostSdkOwn
+            | Kind::FencepostEtcd => System::Fencepost,
             Kind::Baseline | Kind::BaselineSdk => System::Baseline,
         }
     }
@@ -171,6 +177,11 @@ pub async fn open(kind: Kind, server: &Server, count: usize) -> anyhow::Result<V
                 clients.push(Client::Fencepost(Box::new(Fencepost::open(*address).await?)));
             }
         }
+        Kind::FencepostGrpc => {
+            for address in spread.take(count) {
+                clients.push(Client::Fencepost(Box::new(Fencepost::over_grpc(*address).await?)));
+            }
+        }
         Kind::FencepostSdk | Kind::BaselineSdk => {
             let one = Sdk::open(&server.addresses).await?;
             clients.extend((0..count).map(|_| Client::Sdk(one.again())));
@@ -213,6 +224,7 @@ async fn first_lock(kind: Kind, address: std::net::SocketAddr) -> anyhow::Result
             Client::Redis(Redis::open(address).await?)
         }
         Kind::Fencepost
+        | Kind::FencepostGrpc
         | Kind::FencepostSdk
         | Kind::FencepostSdkOwn
         | Kind::Baseline

@@ -1,67 +1,24 @@
-//! A session stream of Fencepost on a connection of its own, without the SDK's thread.
+//! A session of Fencepost on a connection of its own, without the SDK's thread.
 //!
 //! It goes to the leader by itself, as the SDK does, and says the same things over the wire. What it
 //! leaves out is what a benchmark cannot use: renewals, reconnecting, validity.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail};
 use fencepost_proto::v1;
-use fencepost_proto::v1::lock_service_client::LockServiceClient;
 use fencepost_proto::v1::session_acquired::State;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
-use tonic::transport::Endpoint;
+
+use super::stream::{Carrier, Stream};
 
 /// Longer than any run, so that nobody has to renew it.
 const TTL_MS: i64 = 3_600_000;
-/// Frames that may wait to be written.
-const FRAMES_MAX: usize = 4_096;
-
-/// No two clients may have the same name.
-static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
-
-/// A stream that has been greeted.
-pub(super) struct Opened {
-    pub(super) requests: mpsc::Sender<v1::SessionRequest>,
-    pub(super) answers: Streaming<v1::SessionResponse>,
-}
-
-/// Opens a stream to the leader, whichever member is asked.
-pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Opened> {
-    let (opened, header) = greet(&address.to_string()).await?;
-    let elsewhere = header.leader_id != 0 && header.leader_id != header.member_id;
-    if elsewhere && !header.leader_address.is_empty() {
-        return Ok(greet(&header.leader_address).await?.0);
-    }
-    Ok(opened)
-}
-
-async fn greet(address: &str) -> anyhow::Result<(Opened, v1::Header)> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-    let channel = endpoint.connect().await.context("cannot connect")?;
-    let (requests, frames) = mpsc::channel(FRAMES_MAX);
-    let number = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed);
-    let client_id = format!("bench-{}-{number}", std::process::id());
-    let hello = v1::SessionHello { client_id, version_min: 1, version_max: 1 };
-    let request = Some(Request::Hello(hello));
-    requests.send(v1::SessionRequest { request_id: 1, once: None, request }).await?;
-    let opened = LockServiceClient::new(channel).session(ReceiverStream::new(frames)).await?;
-    let mut answers = opened.into_inner();
-    let welcome = answers.message().await?.context("the stream has ended")?;
-    if let Some(failure) = welcome.failure {
-        bail!("not welcome: {}", failure.message);
-    }
-    Ok((Opened { requests, answers }, welcome.header.unwrap_or_default()))
-}
 
 /// One client, with a connection and a lease.
 pub struct Fencepost {
-    stream: Opened,
+    stream: Stream,
     lease: (i64, u64),
     /// Of requests on the stream.
     request_id: u64,
@@ -75,23 +32,29 @@ impl Fencepost {
         Fencepost::with_ttl(address, TTL_MS).await
     }
 
+    /// Over gRPC.
+    pub async fn over_grpc(address: SocketAddr) -> anyhow::Result<Fencepost> {
+        Fencepost::over(Stream::open(address, Carrier::Grpc).await?, TTL_MS).await
+    }
+
     /// With a lease of so many milliseconds.
     pub async fn with_ttl(address: SocketAddr, ttl_ms: i64) -> anyhow::Result<Fencepost> {
-        Fencepost::over(open(address).await?, ttl_ms).await
+        Fencepost::over(Stream::open(address, Carrier::Best).await?, ttl_ms).await
     }
 
     /// With the member that was named, whether it leads or not.
     pub async fn stay(address: SocketAddr) -> anyhow::Result<Fencepost> {
-        Fencepost::over(greet(&address.to_string()).await?.0, TTL_MS).await
+        let (stream, _) = Stream::greet(&address.to_string(), Carrier::Best).await?;
+        Fencepost::over(stream, TTL_MS).await
     }
 
     /// Whether this member leads.
     pub async fn leads(address: SocketAddr) -> anyhow::Result<bool> {
-        let (_, header) = greet(&address.to_string()).await?;
+        let (_, header) = Stream::greet(&address.to_string(), Carrier::Best).await?;
         Ok(header.leader_id == header.member_id)
     }
 
-    async fn over(stream: Opened, ttl_ms: i64) -> anyhow::Result<Fencepost> {
+    async fn over(stream: Stream, ttl_ms: i64) -> anyhow::Result<Fencepost> {
         let mut client = Fencepost { stream, lease: (0, 0), request_id: 1, seq: 0, held: None };
         let grant = v1::LeaseGrantRequest { ttl_ms, ..Default::default() };
         let once = v1::Once { seq: 1, ack_upto: 1 };
@@ -107,9 +70,9 @@ impl Fencepost {
         self.request_id += 1;
         let request_id = self.request_id;
         let frame = v1::SessionRequest { request_id, once: Some(once), request: Some(request) };
-        self.stream.requests.send(frame).await?;
+        self.stream.send(frame).await?;
         loop {
-            let heard = self.stream.answers.message().await?.context("the stream has ended")?;
+            let heard = self.stream.next().await?;
             if heard.request_id != request_id {
                 continue;
             }

@@ -13,12 +13,13 @@ use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tonic::Streaming;
 
-use super::fencepost;
+use super::stream::{Answers, Carrier, Requests, Stream};
 
 /// Requests that may be open on one stream: below what the service asks for.
 const OPEN_MAX: usize = 256;
+/// Requests that may wait to be written.
+const REQUESTS_MAX: usize = 4_096;
 
 type Open = Arc<Mutex<HashMap<u64, oneshot::Sender<v1::SessionResponse>>>>;
 
@@ -32,7 +33,7 @@ pub struct Mux {
     _reader: Arc<Reader>,
 }
 
-/// Ends with the last clone.
+/// Ends with the last clone. The writer then has nothing more to write.
 struct Reader(JoinHandle<()>);
 
 impl Drop for Reader {
@@ -50,11 +51,13 @@ pub struct Place {
 
 impl Mux {
     pub async fn open(address: SocketAddr) -> anyhow::Result<Mux> {
-        let stream = fencepost::open(address).await?;
+        let (writer, answers) = Stream::open(address, Carrier::Best).await?.split();
         let open = Open::default();
-        let reader = Reader(tokio::spawn(read(stream.answers, Arc::clone(&open))));
+        let (requests, waiting) = mpsc::channel(REQUESTS_MAX);
+        tokio::spawn(write(writer, waiting));
+        let reader = Reader(tokio::spawn(read(answers, Arc::clone(&open))));
         Ok(Mux {
-            requests: stream.requests,
+            requests,
             open,
             numbers: Arc::new(AtomicU64::new(1)),
             grants: Arc::default(),
@@ -138,9 +141,20 @@ impl Place {
     }
 }
 
+/// Writes all that waits at once, until nobody is left who could want something.
+async fn write(mut writer: Requests, mut waiting: mpsc::Receiver<v1::SessionRequest>) {
+    let mut requests = Vec::new();
+    while waiting.recv_many(&mut requests, REQUESTS_MAX).await > 0 {
+        if writer.send(requests.drain(..)).await.is_err() {
+            // Those who wait for answers learn it from the reader.
+            return;
+        }
+    }
+}
+
 /// Hands every last answer to whoever waits for it.
-async fn read(mut answers: Streaming<v1::SessionResponse>, open: Open) {
-    while let Ok(Some(heard)) = answers.message().await {
+async fn read(mut answers: Answers, open: Open) {
+    while let Ok(heard) = answers.next().await {
         if let Some(Response::Acquired(told)) = &heard.response
             && told.state() == State::Queued
         {

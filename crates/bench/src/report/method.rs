@@ -27,8 +27,9 @@ const ROWS: &str = "\
 - `redis`: `SET NX PX` and a script that compares and deletes; a connection for each client.
   `redis-shared` has one connection for all. `redis-aof` has `appendfsync always`; the others have
   nothing on disk. Redis has no queue: whoever waits asks again every 5 to 15 ms.
-- `fencepost`: a session stream on a connection of its own, with a lease, for each client, as lean as
-  the clients of the others. It goes to the leader, as the SDK does by itself.
+- `fencepost`: a session on a connection of its own, with a lease, for each client, as lean as the
+  clients of the others: messages with their lengths, as the SDK sends them. It goes to the leader, as
+  the SDK does by itself. `fencepost-grpc` is the same over gRPC.
 - `fencepost-sdk`: the SDK as it comes, one client for the whole process, a lease for every lock.
 - `fencepost-sdk-own`: one SDK client for each logical client, each with its own thread: what as many
   small processes would cost.

@@ -103,6 +103,7 @@ impl Steps<'_> {
             Kind::FencepostSdk,
             Kind::BaselineSdk,
             Kind::FencepostSdkOwn,
+            Kind::FencepostGrpc,
         ]);
         for clients in self.plan.clients.clone() {
             for &kind in &kinds {

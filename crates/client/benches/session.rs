@@ -7,6 +7,7 @@
 use std::alloc::System;
 use std::hint::black_box;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fencepost_client::core::{
@@ -168,9 +169,9 @@ impl Bench {
     fn round(&mut self, clients: u64, round: u64) {
         let mut acquires = Vec::new();
         for client in 0..clients {
-            let names = vec![format!("w1/{client}/{}", round % NAMES)];
+            let names = [format!("w1/{client}/{}", round % NAMES)].into();
             let spec = LockSpec { names, ttl: Duration::from_secs(30), ..LockSpec::default() };
-            acquires.push(Input::Acquire(self.next_op(), Box::new(spec)));
+            acquires.push(Input::Acquire(self.next_op(), Arc::new(spec)));
         }
         self.handle(acquires);
         let held = self.answer();

@@ -45,7 +45,7 @@ impl Client {
     /// Begins to acquire a lock. Nothing happens before
     /// [`acquire`](LockBuilder::acquire).
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
-        LockBuilder::new(Arc::clone(&self.shell), vec![name.into()])
+        LockBuilder::new(Arc::clone(&self.shell), [name.into()].into())
     }
 
     /// Begins to acquire several locks at once: all of them or none, without any danger that two

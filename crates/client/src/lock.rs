@@ -30,7 +30,7 @@ pub struct LockBuilder {
 type OnQueued = Arc<dyn Fn(&Place) + Send + Sync>;
 
 impl LockBuilder {
-    pub(crate) fn new(shell: Arc<Shell>, names: Vec<String>) -> LockBuilder {
+    pub(crate) fn new(shell: Arc<Shell>, names: Arc<[String]>) -> LockBuilder {
         let spec = LockSpec { names, ttl: TTL_DEFAULT, ..LockSpec::default() };
         LockBuilder { shell, spec, on_queued: None }
     }
@@ -165,13 +165,14 @@ impl LockBuilder {
     pub async fn acquire(self) -> Result<Guard, Error> {
         let op = self.shell.next_op();
         let mut pending = Pending { shell: &self.shell, op, is_open: true };
-        let input = Input::Acquire(op, Box::new(self.spec));
-        let (places, moves) = watch::channel(Place::default());
-        let places = self.on_queued.is_some().then_some(places);
-        let asked = self.shell.ask(op, input, |to| Reply::Acquired(to, places));
+        let input = Input::Acquire(op, Arc::new(self.spec));
         let outcome = match self.on_queued {
-            Some(tell) => tell_until(&*tell, moves, asked).await,
-            None => asked.await,
+            Some(tell) => {
+                let (places, moves) = watch::channel(Place::default());
+                let asked = self.shell.ask(op, input, |to| Reply::Acquired(to, Some(places)));
+                tell_until(&*tell, moves, asked).await
+            }
+            None => self.shell.ask(op, input, |to| Reply::Acquired(to, None)).await,
         };
         pending.is_open = false;
         drop(pending);

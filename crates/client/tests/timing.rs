@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_client::Error;
@@ -96,9 +97,9 @@ impl Bench {
     }
 
     fn acquire(&mut self, op: u64, name: &str, wait: Wait) {
-        let names = vec![name.to_owned()];
+        let names = [name.to_owned()].into();
         let spec = LockSpec { names, ttl: TTL, wait, ..LockSpec::default() };
-        self.input(Input::Acquire(OpId(op), Box::new(spec)));
+        self.input(Input::Acquire(OpId(op), Arc::new(spec)));
     }
 
     /// Lets time go by, a millisecond at a time.
@@ -294,10 +295,10 @@ fn a_grant_with_little_left_is_renewed_before_it_is_reported() {
 fn reentrant_acquires_that_came_before_the_grant_share_it() {
     let mut bench = Bench::new();
     bench.answers = false;
-    let names = vec!["a".to_owned()];
+    let names = ["a".to_owned()].into();
     let spec = LockSpec { names, ttl: TTL, reentrant: true, ..LockSpec::default() };
     for op in 1..=3 {
-        bench.input(Input::Acquire(OpId(op), Box::new(spec.clone())));
+        bench.input(Input::Acquire(OpId(op), Arc::new(spec.clone())));
     }
     bench.answers = true;
     bench.run_until(3_000);
@@ -314,10 +315,10 @@ fn reentrant_acquires_that_came_before_the_grant_share_it() {
 #[test]
 fn a_safety_window_beyond_the_ttl_is_the_ttl() {
     let mut bench = Bench::new();
-    let names = vec!["a".to_owned()];
+    let names = ["a".to_owned()].into();
     let safety_window = Some(Duration::from_secs(600));
     let spec = LockSpec { names, ttl: TTL, safety_window, ..LockSpec::default() };
-    bench.input(Input::Acquire(OpId(1), Box::new(spec)));
+    bench.input(Input::Acquire(OpId(1), Arc::new(spec)));
     let held = bench.held[&OpId(1)].clone();
     assert_eq!(held.validity.cutoff, held.validity.deadline);
     bench.answers = false;

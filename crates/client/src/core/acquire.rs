@@ -2,14 +2,16 @@
 //!
 //! How an acquire ends without a grant is in `end_acquire.rs`; what happens after it in `hold.rs`.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_acquired::State;
-use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
-use super::io::{HoldId, LeaseNo, LockSpec, Mode, OpId, Output, Place, Wait};
+use super::body::Body;
+use super::io::{HoldId, LeaseNo, LockSpec, OpId, Output, Place, Wait};
 use super::lease::Use;
 use super::mutant::Mutant;
 use super::requests::{Numbering, Task, TicketId, check_len};
@@ -30,7 +32,7 @@ const ACQUIRE_LEN: usize = 128;
 /// An acquire that was not reported yet.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) spec: LockSpec,
+    pub(super) spec: Arc<LockSpec>,
     pub(super) phase: Phase,
     /// When the user's patience ends.
     wait_until: Moment,
@@ -82,9 +84,9 @@ impl LockSpec {
         if self.names.len() > NAMES_MAX {
             return Err(Error::invalid("more than 128 locks at once"));
         }
-        let mut names: Vec<&String> = self.names.iter().collect();
-        names.sort_unstable();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        if self.names.len() > 1
+            && self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len()
+        {
             return Err(Error::invalid("a lock was named twice"));
         }
         if self.window().is_zero() {
@@ -99,7 +101,7 @@ impl LockSpec {
 }
 
 impl Session {
-    pub(super) fn acquire(&mut self, op: OpId, spec: LockSpec) {
+    pub(super) fn acquire(&mut self, op: OpId, spec: Arc<LockSpec>) {
         if let Err(error) = spec.check() {
             self.push(Output::Failed(op, error));
             return;
@@ -169,17 +171,14 @@ impl Session {
         let now = self.now;
         let Some(attempt) = self.attempts.get(&op) else { return };
         let Some(no) = attempt.lease else { return };
-        let Some(lease) = self.leases.get(no) else { return };
-        let body = Request::Acquire(wire_acquire(
-            &attempt.spec,
-            attempt.wait_until,
-            now,
-            lease.id,
-            lease.epoch,
-        ));
-        if let Some(lease) = self.leases.get_mut(no) {
-            lease.changes_seen = None;
-        }
+        let Some(lease) = self.leases.get_mut(no) else { return };
+        lease.changes_seen = None;
+        let timeout_ms = match attempt.spec.wait {
+            Wait::Try => 0,
+            Wait::AtMost(_) => wire_ms(attempt.wait_until.since(now)).max(1),
+            Wait::Forever => -1,
+        };
+        let body = Body::Acquire(Arc::clone(&attempt.spec), lease.under(), timeout_ms);
         let ticket = self.request(Task::Acquire(op), Numbering::Lease(no), body, None);
         if let Some(attempt) = self.attempts.get_mut(&op) {
             attempt.phase = Phase::Asked(ticket);
@@ -286,41 +285,5 @@ impl Session {
         let no = self.attempts.get_mut(&op)?.lease.take()?;
         let lease = self.leases.get_mut(no)?;
         matches!(lease.usage, Use::Attempt(user) | Use::Undoing(user) if user == op).then_some(no)
-    }
-}
-
-fn wire_acquire(
-    spec: &LockSpec,
-    wait_until: Moment,
-    now: Moment,
-    lease_id: i64,
-    lease_epoch: u64,
-) -> pb::SessionAcquire {
-    let (mode, permits) = match spec.mode {
-        Mode::Exclusive => (pb::LockMode::Exclusive, 0),
-        Mode::Shared => (pb::LockMode::Shared, 0),
-        Mode::Permits(permits) => (pb::LockMode::Permit, permits),
-    };
-    let wanted = |name: &String| pb::LockWanted { name: name.clone(), mode: mode.into(), permits };
-    let timeout_ms = match spec.wait {
-        Wait::Try => 0,
-        Wait::AtMost(_) => wire_ms(wait_until.since(now)).max(1),
-        Wait::Forever => -1,
-    };
-    let terms = pb::LockTerms {
-        value: spec.value.clone(),
-        lock_delay_ms: wire_ms(spec.lock_delay),
-        budget_ms: wire_ms(spec.budget),
-        hold_max_ms: wire_ms(spec.hold_max),
-    };
-    pb::SessionAcquire {
-        locks: spec.names.iter().map(wanted).collect(),
-        lease_id,
-        lease_epoch,
-        metadata: spec.metadata.clone(),
-        timeout_ms,
-        terms: Some(terms),
-        signed: spec.signed,
-        signed_if_possible: spec.signed_if_possible,
     }
 }

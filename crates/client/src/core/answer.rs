@@ -9,54 +9,54 @@ use super::requests::{Task, TicketId};
 
 impl Session {
     /// A frame has arrived.
-    pub(super) fn hear(&mut self, link: LinkId, frame: pb::SessionResponse) {
-        if self.is_courting(link) {
-            self.hear_court(frame);
-        } else if self.is_leaving(link) {
-            self.deliver(frame);
-        } else if self.link.up_id() == Some(link) {
+    pub(super) fn hear(&mut self, link: LinkId, mut frame: Box<pb::SessionResponse>) {
+        if self.link.up_id() == Some(link) {
             self.heard_answer(frame.request_id);
-            if let Some(header) = self.deliver(frame) {
-                self.consider_leader(&header);
+            self.deliver(&mut frame);
+            if let Some(header) = &frame.header {
+                self.consider_leader(header);
             }
+        } else if self.is_courting(link) {
+            self.hear_court(*frame);
+        } else if self.is_leaving(link) {
+            self.deliver(&mut frame);
         } else if self.link.is(link) {
-            self.hear_welcome(frame);
+            self.hear_welcome(*frame);
         }
     }
 
-    /// Brings a frame to whoever waits for it. What is left is its header.
-    fn deliver(&mut self, mut frame: pb::SessionResponse) -> Option<pb::Header> {
-        let header = frame.header.take();
+    /// Brings a frame to whoever waits for it. Its header stays.
+    fn deliver(&mut self, frame: &mut pb::SessionResponse) {
         match frame.response.take() {
             Some(Response::Renewed(many)) => self.renewed(many),
             Some(Response::HoldLost(told)) => self.hold_was_lost(told),
             Some(Response::Watch(mut news)) => {
                 if news.header.is_none() {
-                    news.header.clone_from(&header);
+                    news.header.clone_from(&frame.header);
                 }
                 self.watch_was_answered(news);
             }
             Some(Response::Pong(_)) => {}
-            response => {
-                frame.response = response;
-                frame.header.clone_from(&header);
-                self.bring(frame);
-            }
+            response => self.bring(frame, response),
         }
-        header
     }
 
-    fn bring(&mut self, frame: pb::SessionResponse) {
+    fn bring(&mut self, frame: &mut pb::SessionResponse, response: Option<Response>) {
         if let Some(ticket) = self.requests.ticket_of(frame.request_id) {
-            self.answer(ticket, frame);
-        } else if let Some(failure) = frame.failure {
+            self.answer(ticket, frame, response);
+        } else if let Some(failure) = frame.failure.take() {
             self.watch_was_refused(frame.request_id, failure);
         }
     }
 
-    fn answer(&mut self, id: TicketId, mut frame: pb::SessionResponse) {
+    fn answer(
+        &mut self,
+        id: TicketId,
+        frame: &mut pb::SessionResponse,
+        response: Option<Response>,
+    ) {
         let Some(ticket) = self.requests.get(id) else { return };
-        let (task, repeatable) = (ticket.task.clone(), ticket.is_repeatable());
+        let (task, repeatable) = (ticket.task, ticket.is_repeatable());
         if let Some(failure) = frame.failure.take() {
             if repeatable && (failure.indeterminate || failure.retryable) {
                 self.ask_again(id, failure);
@@ -65,7 +65,7 @@ impl Session {
             }
             return;
         }
-        match (task, frame.response.take()) {
+        match (task, response) {
             (Task::Grant(no), Some(Response::LeaseGranted(granted))) => {
                 let first_sent = ticket.first_sent.unwrap_or_default();
                 self.finish_ticket(id);
@@ -85,8 +85,9 @@ impl Session {
                 self.verify_was_answered(hold, at, id, answer.lock.as_ref());
             }
             (Task::Call(op), response @ Some(_)) => {
-                frame.response = response;
-                self.call_was_answered(op, id, frame);
+                let (request_id, header) = (frame.request_id, frame.header.clone());
+                let answer = pb::SessionResponse { request_id, header, failure: None, response };
+                self.call_was_answered(op, id, answer);
             }
             (task, _) => {
                 let message = "an answer of the wrong kind".to_owned();

@@ -41,8 +41,7 @@ impl Session {
 
     /// Tells everybody who waits for the first connection.
     pub(super) fn tell_ready(&mut self) {
-        let waiting = self.asked.iter().filter(|(_, asked)| asked.what == What::Ready);
-        for op in waiting.map(|(&op, _)| op).collect::<Vec<_>>() {
+        for op in self.asked.keys_where(|asked| asked.what == What::Ready) {
             self.stop_waiting(op);
             self.push(Output::Ready(op));
         }
@@ -54,22 +53,18 @@ impl Session {
             return;
         }
         let ticket = if call.repeatable {
-            self.request(Task::Call(op), Numbering::None, call.request, None)
+            self.request(Task::Call(op), Numbering::None, call.request.into(), None)
         } else {
-            self.request_once(Task::Call(op), call.request)
+            self.request_once(Task::Call(op), call.request.into())
         };
         self.wait_for(op, What::Call(ticket));
     }
 
     /// Nobody can do what was asked: everybody who waits for the service is told.
     pub(super) fn fail_calls(&mut self, error: &Error) {
-        let waiting = self.asked.iter().filter_map(|(&op, asked)| match asked.what {
-            What::Ready => Some((op, None)),
-            What::Call(ticket) => Some((op, Some(ticket))),
-            What::Release | What::Grant(_) | What::Renew(_) | What::Revoke(_) => None,
-        });
-        for (op, ticket) in waiting.collect::<Vec<_>>() {
-            if let Some(ticket) = ticket {
+        let is_call = |asked: &Asked| matches!(asked.what, What::Ready | What::Call(_));
+        for op in self.asked.keys_where(is_call) {
+            if let Some(What::Call(ticket)) = self.asked.get(&op).map(|asked| asked.what) {
                 self.finish_ticket(ticket);
             }
             self.stop_waiting(op);
@@ -114,7 +109,7 @@ impl Session {
             return Error::unavailable(self.link.trouble());
         };
         match ticket.trouble {
-            Some(trouble) => rejected(trouble),
+            Some(trouble) => rejected(*trouble),
             None if ticket.sent > 0 && !ticket.is_repeatable() => {
                 Error::unknown("the answer did not come in time")
             }
@@ -128,7 +123,7 @@ impl Session {
         let ticket = ticket.and_then(|ticket| self.requests.get(ticket));
         let error = match ticket {
             Some(ticket) if ticket.trouble.is_some() => {
-                ticket.trouble.clone().map_or(Error::Timeout, rejected)
+                ticket.trouble.clone().map_or(Error::Timeout, |trouble| rejected(*trouble))
             }
             Some(ticket) if ticket.sent > 0 => Error::unknown("no lease was granted in time"),
             _ => Error::unavailable(self.link.trouble()),

@@ -235,7 +235,7 @@ impl Session {
             return;
         }
         let error = Error::WrongCluster { message: why.to_owned() };
-        for op in self.attempts.keys().copied().collect::<Vec<_>>() {
+        for op in self.attempts.keys() {
             self.fail_attempt(op, error.clone());
         }
         self.fail_calls(&error);

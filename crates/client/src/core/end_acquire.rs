@@ -52,7 +52,7 @@ impl Session {
         };
         let ticket = ticket.and_then(|ticket| self.requests.get(ticket));
         match ticket.and_then(|ticket| ticket.trouble.as_ref()) {
-            Some(trouble) => rejected(trouble.clone()),
+            Some(trouble) => rejected((**trouble).clone()),
             None if ticket.is_some_and(|ticket| ticket.sent > 0) && self.link.is_up() => {
                 Error::Timeout
             }
@@ -90,7 +90,7 @@ impl Session {
             return;
         };
         let (lease_id, lease_epoch) = (lease.id, lease.epoch);
-        let body = Request::Cancel(pb::SessionCancel { lease_id, lease_epoch, seq });
+        let body = Request::Cancel(pb::SessionCancel { lease_id, lease_epoch, seq }).into();
         if self.mutant(Mutant::ReportsTooEarly) {
             self.report_failure(op, error.clone());
         }
@@ -130,7 +130,7 @@ impl Session {
         let hold = *hold;
         let Some(held) = self.take_hold(hold) else { return };
         let no = held.lease;
-        let body = self.wire_release(&held);
+        let body = self.release_body(&held);
         self.begin_ending(op, error);
         let keep_for = Some(self.lifetime(no));
         let ticket = self.request(Task::Return(op), Numbering::Lease(no), body, keep_for);

@@ -5,6 +5,7 @@
 //! session can account for every change of the lease's places in queues; otherwise somebody may
 //! have taken the lock away, and the service is asked first. Invariant C3: a loss is final.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_proto::v1 as pb;
@@ -26,7 +27,7 @@ pub(super) struct Hold {
     /// The acquire that got it, which stands for it in the local lines.
     pub(super) op: OpId,
     pub(super) lease: LeaseNo,
-    pub(super) names: Vec<String>,
+    pub(super) names: Arc<[String]>,
     keys: Vec<String>,
     mode: Mode,
     reentrant: bool,
@@ -44,13 +45,19 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    fn held(&self, hold: HoldId, lease_id: i64) -> Box<Held> {
+    /// What a guard gets. Only a hold that others may enter keeps what it hands out.
+    fn held(&mut self, hold: HoldId, lease_id: i64) -> Box<Held> {
+        let (keys, signed_token) = if self.reentrant {
+            (self.keys.clone(), self.signed_token.clone())
+        } else {
+            (std::mem::take(&mut self.keys), std::mem::take(&mut self.signed_token))
+        };
         Box::new(Held {
             hold,
-            names: self.names.clone(),
-            keys: self.keys.clone(),
+            names: Arc::clone(&self.names),
+            keys,
             token: self.token,
-            signed_token: self.signed_token.clone(),
+            signed_token,
             lease_id,
             validity: self.validity,
         })
@@ -87,7 +94,7 @@ impl Session {
         let mut hold = Hold {
             op,
             lease: no,
-            names: attempt.spec.names.clone(),
+            names: Arc::clone(&attempt.spec.names),
             keys: answer.keys,
             mode: attempt.spec.mode,
             reentrant: attempt.spec.reentrant,
@@ -129,7 +136,6 @@ impl Session {
             hold.guards = 1;
             let (op, cutoff, no) = (hold.op, hold.validity.cutoff, hold.lease);
             let held = hold.held(id, lease.id);
-            self.timers.disarm(Timer::Lease(no));
             self.timers.arm(Timer::Lease(no), cutoff);
             self.attempts.remove(&op);
             self.timers.disarm(Timer::Op(op));
@@ -150,11 +156,12 @@ impl Session {
     /// Another reentrant acquire of the same lock shares the hold that is there.
     pub(super) fn enter_again(&mut self, op: OpId, spec: &LockSpec) -> bool {
         let now = self.now;
-        let shared = self.holds.iter_mut().find(|(_, hold)| {
+        let shared = self.holds.first_where(|hold| {
             let same = hold.reentrant && hold.names == spec.names && hold.mode == spec.mode;
             same && hold.guards > 0 && !hold.is_lost && now < hold.validity.cutoff
         });
-        let Some((&id, hold)) = shared else { return false };
+        let Some(id) = shared else { return false };
+        let Some(hold) = self.holds.get_mut(&id) else { return false };
         hold.guards += 1;
         let lease_id = self.leases.get(hold.lease).map_or(0, |lease| lease.id);
         let held = hold.held(id, lease_id);
@@ -171,8 +178,7 @@ impl Session {
             let same = spec.reentrant && spec.names == hold.names && spec.mode == hold.mode;
             same && matches!(attempt.phase, Phase::InLine)
         };
-        let waiting = self.attempts.iter().filter(|(_, attempt)| shares(attempt));
-        for op in waiting.map(|(&op, _)| op).collect::<Vec<_>>() {
+        for op in self.attempts.keys_where(shares) {
             let Some(attempt) = self.attempts.remove(&op) else { continue };
             self.timers.disarm(Timer::Op(op));
             self.enter_again(op, &attempt.spec);
@@ -210,7 +216,9 @@ impl Session {
 
     /// The cutoff of a hold may have come.
     pub(super) fn hold_is_due(&mut self, id: HoldId) {
-        let Some(hold) = self.holds.get(&id).filter(|hold| !hold.is_lost) else { return };
+        // One that was not reported yet has no cutoff: its timer was set when its lease was idle.
+        let is_believed = |hold: &&Hold| hold.guards > 0 && !hold.is_lost;
+        let Some(hold) = self.holds.get(&id).filter(is_believed) else { return };
         let (cutoff, no) = (hold.validity.cutoff, hold.lease);
         if self.mutant(Mutant::IgnoresCutoff) {
             return;
@@ -262,8 +270,6 @@ impl Session {
     }
 
     pub(super) fn take_hold(&mut self, id: HoldId) -> Option<Hold> {
-        let hold = self.holds.remove(&id)?;
-        self.timers.disarm(Timer::Lease(hold.lease));
-        Some(hold)
+        self.holds.remove(&id)
     }
 }

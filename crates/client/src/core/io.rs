@@ -4,6 +4,7 @@
 //! simulation in tests) hands it one [`Input`] at a time, together with the time on the client's
 //! clock, and carries the [`Output`]s out in order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,7 +47,7 @@ pub enum Input {
     /// Answer when the service has been reached.
     Ready(OpId),
     /// Acquire a lock, or several.
-    Acquire(OpId, Box<LockSpec>),
+    Acquire(OpId, Arc<LockSpec>),
     /// Nobody waits for this acquire any more: nothing of it may stay behind.
     Abandon(OpId),
     /// A guard of this hold is done. With a number if somebody waits for the outcome.
@@ -149,7 +150,7 @@ pub enum Wait {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockSpec {
     /// Which locks.
-    pub names: Vec<String>,
+    pub names: Arc<[String]>,
     /// How they are shared.
     pub mode: Mode,
     /// How long the lease lives without a renewal.
@@ -233,7 +234,7 @@ pub struct Held {
     /// The hold. Several guards may share one.
     pub hold: HoldId,
     /// The locks' names.
-    pub names: Vec<String>,
+    pub names: Arc<[String]>,
     /// The keys that stand for the holder.
     pub keys: Vec<String>,
     /// The fencing token.

@@ -11,9 +11,11 @@ use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
+use super::body::Under;
 use super::io::{AdoptedLease, HoldId, LeaseNo, Loss, OpId, Output};
 use super::numbers::Numbers;
 use super::requests::{Numbering, Task, TicketId};
+use super::table::Table;
 use super::time::{Moment, believed_until, from_wire_ms, wire_ms};
 use super::timers::Timer;
 
@@ -55,6 +57,8 @@ pub(super) struct Lease {
     pub(super) interval: Duration,
     /// When it is renewed next.
     pub(super) renew_at: Moment,
+    /// Where it stands in the order of renewals.
+    queued_at: Moment,
     /// Renewals sent since the last one that was confirmed.
     pub(super) unconfirmed: u32,
     /// Answers to renewals before this number are not about this grant of the id.
@@ -82,6 +86,11 @@ impl Lease {
         used && self.is_granted
     }
 
+    /// How requests name it.
+    pub(super) fn under(&self) -> Under {
+        Under { id: self.id, epoch: self.epoch }
+    }
+
     /// Until when it stays among the idle ones.
     fn idle_until(&self) -> Moment {
         self.confirmed.after(self.ttl / 2)
@@ -90,15 +99,17 @@ impl Lease {
 
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    leases: BTreeMap<LeaseNo, Lease>,
+    leases: Table<LeaseNo, Lease>,
     by_id: BTreeMap<i64, LeaseNo>,
+    /// Those that wait for the next acquire. A TTL has a list for as long as there are leases of it.
     idle: BTreeMap<Duration, Vec<LeaseNo>>,
     idle_count: usize,
     made: u64,
     /// How many there are of each TTL.
     ttls: BTreeMap<Duration, usize>,
-    /// Those that are to be renewed, by when.
-    pub(super) renewal_order: BTreeSet<(Moment, LeaseNo)>,
+    /// Those that are to be renewed, by when. One that is not wanted any more stays until its turn
+    /// comes: most likely it is in use again by then, and is to be renewed at the same moment.
+    renewal_order: BTreeSet<(Moment, LeaseNo)>,
 }
 
 impl Leases {
@@ -132,24 +143,44 @@ impl Leases {
     /// Puts a lease into the order of renewals, or takes it out.
     pub(super) fn schedule(&mut self, no: LeaseNo, at: Moment) {
         let Some(lease) = self.leases.get_mut(&no) else { return };
-        self.renewal_order.remove(&(lease.renew_at, no));
-        lease.renew_at = at;
-        if lease.is_wanted() && at != Moment::NEVER {
-            self.renewal_order.insert((at, no));
+        lease.renew_at = if lease.is_wanted() { at } else { Moment::NEVER };
+        if lease.renew_at == Moment::NEVER || lease.renew_at == lease.queued_at {
+            return;
         }
+        self.renewal_order.remove(&(lease.queued_at, no));
+        lease.queued_at = at;
+        self.renewal_order.insert((at, no));
     }
 
     /// All that should be renewed.
     pub(super) fn wanted(&self) -> Vec<LeaseNo> {
-        self.leases.iter().filter(|(_, lease)| lease.is_wanted()).map(|(&no, _)| no).collect()
+        self.leases.keys_where(Lease::is_wanted)
+    }
+
+    /// Those that should be renewed up to `until` of each, in order and at most so many.
+    pub(super) fn to_renew(&self, until: impl Fn(&Lease) -> Moment, max: usize) -> Vec<LeaseNo> {
+        let lease = |&(at, no): &(Moment, LeaseNo)| Some((at, no, self.leases.get(&no)?));
+        let queued = self.renewal_order.iter().filter_map(lease);
+        let wanted = queued.filter(|(at, _, lease)| lease.renew_at == *at);
+        let due = wanted.take_while(|(at, _, lease)| *at <= until(lease));
+        due.map(|(_, no, _)| no).take(max).collect()
+    }
+
+    /// When the first one should be renewed. Those before it that should not be are taken out.
+    pub(super) fn first_renewal(&mut self) -> Option<Moment> {
+        while let Some(&(at, no)) = self.renewal_order.first() {
+            match self.leases.get_mut(&no) {
+                Some(lease) if lease.renew_at == at => return Some(at),
+                Some(lease) => lease.queued_at = Moment::NEVER,
+                None => {}
+            }
+            self.renewal_order.pop_first();
+        }
+        None
     }
 
     fn take_idle(&mut self, ttl: Duration) -> Option<LeaseNo> {
-        let list = self.idle.get_mut(&ttl)?;
-        let no = list.pop();
-        if list.is_empty() {
-            self.idle.remove(&ttl);
-        }
+        let no = self.idle.get_mut(&ttl)?.pop();
         self.idle_count -= usize::from(no.is_some());
         no
     }
@@ -159,9 +190,6 @@ impl Leases {
             let before = list.len();
             list.retain(|&other| other != no);
             self.idle_count -= before - list.len();
-            if list.is_empty() {
-                self.idle.remove(&ttl);
-            }
         }
     }
 }
@@ -182,6 +210,7 @@ impl Session {
             alive_until: self.now,
             interval: ttl / 3,
             renew_at: Moment::NEVER,
+            queued_at: Moment::NEVER,
             unconfirmed: 0,
             first_number: 0,
             changes: Some(0),
@@ -205,7 +234,7 @@ impl Session {
             revoke_on_disconnect_ms: wire_ms(revoke_on_disconnect),
             ..Default::default()
         });
-        let ticket = self.request(Task::Grant(no), Numbering::Client, body, None);
+        let ticket = self.request(Task::Grant(no), Numbering::Client, body.into(), None);
         if let Some(lease) = self.leases.get_mut(no) {
             lease.grant = Some(ticket);
         }
@@ -250,7 +279,6 @@ impl Session {
             lease.usage = Use::Attempt(op);
             lease.interval = interval;
             let at = lease.confirmed.after(interval).max(self.now);
-            self.timers.disarm(Timer::Lease(no));
             self.schedule_renewal(no, at);
             return no;
         }
@@ -279,7 +307,6 @@ impl Session {
         }
         self.leases.idle.entry(ttl).or_default().push(no);
         self.leases.idle_count += 1;
-        self.timers.disarm(Timer::Lease(no));
         self.timers.arm(Timer::Lease(no), until);
     }
 
@@ -308,13 +335,13 @@ impl Session {
         let keep_for = lease.ttl + AFTERLIFE;
         self.leases.schedule(no, Moment::NEVER);
         self.timers.disarm(Timer::Lease(no));
-        self.request(Task::Revoke(no, op), Numbering::Client, body, Some(keep_for));
+        self.request(Task::Revoke(no, op), Numbering::Client, body.into(), Some(keep_for));
     }
 
     /// Forgets a lease that has ended, or that is left to run out.
     pub(super) fn drop_lease(&mut self, no: LeaseNo) {
-        self.leases.schedule(no, Moment::NEVER);
         let Some(lease) = self.leases.leases.remove(&no) else { return };
+        self.leases.renewal_order.remove(&(lease.queued_at, no));
         self.timers.disarm(Timer::Lease(no));
         self.leases.remove_idle(no, lease.ttl);
         if self.leases.by_id(lease.id) == Some(no) {
@@ -324,6 +351,7 @@ impl Session {
             *count -= 1;
             if *count == 0 {
                 self.leases.ttls.remove(&lease.ttl);
+                self.leases.idle.remove(&lease.ttl);
             }
         }
     }
@@ -336,7 +364,7 @@ impl Session {
     pub(super) fn schedule_renewal(&mut self, no: LeaseNo, at: Moment) {
         self.leases.schedule(no, at);
         if self.link.is_up()
-            && let Some(&(first, _)) = self.leases.renewal_order.first()
+            && let Some(first) = self.leases.first_renewal()
         {
             self.timers.arm(Timer::Renew, first);
         }

@@ -5,53 +5,96 @@
 //! them with whom it could not hold together. All lines are joined at once, so two acquires of
 //! several names can never wait for each other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::io::{Mode, OpId};
+use super::table::Table;
 
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    lines: BTreeMap<String, Line>,
-    members: BTreeMap<OpId, Member>,
+    /// Never walked: what is in it is looked up by name.
+    lines: HashMap<String, Line>,
+    members: Table<OpId, Member>,
 }
 
 #[derive(Debug, Default)]
 struct Line {
-    /// Those that were let through and stand in the service's queue, or hold.
-    through: Vec<OpId>,
+    through: Through,
     waiting: VecDeque<OpId>,
+}
+
+/// Those that were let through and stand in the service's queue, or hold. All of one mode; their
+/// order does not matter. Most often there is one.
+#[derive(Debug, Default)]
+struct Through {
+    one: Option<OpId>,
+    more: Vec<OpId>,
 }
 
 #[derive(Debug)]
 struct Member {
-    names: Vec<String>,
+    names: Arc<[String]>,
     mode: Mode,
+}
+
+impl Through {
+    fn len(&self) -> usize {
+        usize::from(self.one.is_some()) + self.more.len()
+    }
+
+    fn push(&mut self, op: OpId) {
+        if self.one.is_none() {
+            self.one = Some(op);
+        } else {
+            self.more.push(op);
+        }
+    }
+
+    fn remove(&mut self, op: OpId) {
+        if self.one == Some(op) {
+            self.one = self.more.pop();
+        } else {
+            self.more.retain(|&other| other != op);
+        }
+    }
 }
 
 impl Lines {
     /// Joins the lines of `names`. Says whether it is let through at once.
-    pub(super) fn join(&mut self, op: OpId, names: &[String], mode: Mode) -> bool {
-        self.members.insert(op, Member { names: names.to_vec(), mode });
-        for name in names {
-            self.lines.entry(name.clone()).or_default().waiting.push_back(op);
+    pub(super) fn join(&mut self, op: OpId, names: &Arc<[String]>, mode: Mode) -> bool {
+        let is_through = names.iter().all(|name| self.is_free(name, None, mode));
+        for name in names.iter() {
+            let line = self.lines.entry(name.clone()).or_default();
+            if is_through {
+                line.through.push(op);
+            } else {
+                line.waiting.push_back(op);
+            }
         }
-        self.let_through(op)
+        self.members.insert(op, Member { names: Arc::clone(names), mode });
+        is_through
     }
 
     /// Leaves all lines. Returns those that are let through because of it, in order.
     pub(super) fn leave(&mut self, op: OpId) -> Vec<OpId> {
-        let Some(member) = self.members.remove(&op) else { return Vec::new() };
-        for name in &member.names {
-            if let Some(line) = self.lines.get_mut(name) {
-                line.through.retain(|&other| other != op);
-                line.waiting.retain(|&other| other != op);
-                if line.through.is_empty() && line.waiting.is_empty() {
-                    self.lines.remove(name);
-                }
+        let mut admitted = Vec::new();
+        let Some(member) = self.members.remove(&op) else { return admitted };
+        let mut is_awaited = false;
+        for name in member.names.iter() {
+            let Some(line) = self.lines.get_mut(name) else { continue };
+            line.through.remove(op);
+            line.waiting.retain(|&other| other != op);
+            if !line.waiting.is_empty() {
+                is_awaited = true;
+            } else if line.through.len() == 0 {
+                self.lines.remove(name);
             }
         }
-        let mut admitted = Vec::new();
-        for name in &member.names {
+        if !is_awaited {
+            return admitted;
+        }
+        for name in member.names.iter() {
             while let Some(first) = self.first_waiting(name) {
                 if !self.let_through(first) {
                     break;
@@ -68,9 +111,9 @@ impl Lines {
 
     fn let_through(&mut self, op: OpId) -> bool {
         let Some(member) = self.members.get(&op) else { return false };
-        let free = member.names.iter().all(|name| self.is_free(name, op, member.mode));
+        let free = member.names.iter().all(|name| self.is_free(name, Some(op), member.mode));
         if free {
-            for name in &member.names {
+            for name in member.names.iter() {
                 if let Some(line) = self.lines.get_mut(name) {
                     line.waiting.pop_front();
                     line.through.push(op);
@@ -80,19 +123,18 @@ impl Lines {
         free
     }
 
-    /// Whether `op` is next in line, and can hold together with all that were let through.
-    fn is_free(&self, name: &str, op: OpId, mode: Mode) -> bool {
-        let Some(line) = self.lines.get(name) else { return false };
-        let alike = line
-            .through
-            .iter()
-            .all(|other| self.members.get(other).is_some_and(|member| member.mode == mode));
+    /// Whether `first` is next in line (or nobody is), and one of this mode can hold together with
+    /// all that were let through.
+    fn is_free(&self, name: &str, first: Option<OpId>, mode: Mode) -> bool {
+        let Some(line) = self.lines.get(name) else { return first.is_none() };
+        let through = line.through.one.and_then(|other| self.members.get(&other));
+        let alike = through.is_none_or(|other| other.mode == mode);
         let room = match mode {
             Mode::Exclusive => 1,
             Mode::Shared => usize::MAX,
             Mode::Permits(permits) => usize::try_from(permits).unwrap_or(usize::MAX),
         };
-        line.waiting.front() == Some(&op) && alike && line.through.len() < room
+        line.waiting.front().copied() == first && alike && line.through.len() < room
     }
 }
 
@@ -100,7 +142,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn names(list: &[&str]) -> Vec<String> {
+    fn names(list: &[&str]) -> Arc<[String]> {
         list.iter().map(|&name| name.to_owned()).collect()
     }
 

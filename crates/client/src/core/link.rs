@@ -169,7 +169,7 @@ impl Session {
             version_min: VERSION,
             version_max: VERSION,
         };
-        let request_id = self.requests.next_request(None);
+        let request_id = self.requests.next_request();
         let request = Some(Request::Hello(hello));
         let frame = pb::SessionRequest { request_id, once: None, request };
         self.push(Output::Send(link, Box::new(frame)));
@@ -302,7 +302,7 @@ impl Session {
     }
 
     fn ping(&mut self, link: LinkId) {
-        let request_id = self.requests.next_request(None);
+        let request_id = self.requests.next_request();
         let request = Some(Request::Ping(pb::Ping {}));
         self.send_frame(link, pb::SessionRequest { request_id, once: None, request });
     }

@@ -14,6 +14,7 @@
 
 mod acquire;
 mod answer;
+mod body;
 mod call;
 mod config;
 mod court;
@@ -28,13 +29,13 @@ mod numbers;
 mod release;
 mod renew;
 mod requests;
+mod table;
 mod time;
 mod timers;
+mod unsent;
 mod user_lease;
 mod verify;
 mod watch;
-
-use std::collections::BTreeMap;
 
 pub use config::Config;
 pub use io::{
@@ -56,6 +57,7 @@ use link::Link;
 use numbers::Numbers;
 use renew::Renewals;
 use requests::Requests;
+use table::Table;
 use timers::{Timer, Timers};
 use watch::Watches;
 
@@ -72,12 +74,12 @@ pub struct Session {
     numbers: Numbers,
     leases: Leases,
     renewals: Renewals,
-    attempts: BTreeMap<OpId, Attempt>,
-    holds: BTreeMap<HoldId, Hold>,
+    attempts: Table<OpId, Attempt>,
+    holds: Table<HoldId, Hold>,
     holds_made: u64,
     lines: Lines,
     /// What users wait for beside acquires.
-    asked: BTreeMap<OpId, Asked>,
+    asked: Table<OpId, Asked>,
     watches: Watches,
     closing: bool,
     #[cfg(feature = "mutants")]
@@ -99,11 +101,11 @@ impl Session {
             numbers: Numbers::default(),
             leases: Leases::default(),
             renewals: Renewals::default(),
-            attempts: BTreeMap::new(),
-            holds: BTreeMap::new(),
+            attempts: Table::default(),
+            holds: Table::default(),
             holds_made: 0,
             lines: Lines::default(),
-            asked: BTreeMap::new(),
+            asked: Table::default(),
             watches: Watches::default(),
             closing: false,
             #[cfg(feature = "mutants")]
@@ -154,7 +156,7 @@ impl Session {
     }
 
     fn op_is_due(&mut self, op: OpId) {
-        if self.attempts.contains_key(&op) {
+        if self.attempts.contains(&op) {
             self.attempt_is_due(op);
         } else {
             self.asked_is_due(op);
@@ -169,9 +171,9 @@ impl Session {
             Input::Tick => {}
             Input::LinkUp(link) => self.greet(link),
             Input::LinkDown(link, why) => self.link_is_down(link, &why),
-            Input::Frame(link, frame) => self.hear(link, *frame),
+            Input::Frame(link, frame) => self.hear(link, frame),
             Input::Ready(op) => self.ask_ready(op),
-            Input::Acquire(op, spec) => self.acquire(op, *spec),
+            Input::Acquire(op, spec) => self.acquire(op, spec),
             Input::Abandon(op) => self.abandon(op),
             Input::Release(hold, op) => self.release(hold, op),
             Input::GrantLease(op, spec) => self.grant_user_lease(op, spec),
@@ -206,11 +208,11 @@ impl Session {
 
     fn close(&mut self) {
         self.closing = true;
-        for op in self.attempts.keys().copied().collect::<Vec<_>>() {
+        for op in self.attempts.keys() {
             self.fail_attempt(op, Error::Closed);
         }
-        for op in std::mem::take(&mut self.asked).into_keys() {
-            self.timers.disarm(Timer::Op(op));
+        for op in self.asked.keys() {
+            self.stop_waiting(op);
             self.out.push(Output::Failed(op, Error::Closed));
         }
         self.end_watches(&Error::Closed);

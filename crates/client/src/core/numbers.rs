@@ -1,6 +1,6 @@
 //! The numbers by which repeats of a request are recognised, and which answers have arrived.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 /// How many numbers the service lets a caller have open.
 const WINDOW: u64 = 1_024;
@@ -9,12 +9,13 @@ const WINDOW: u64 = 1_024;
 #[derive(Debug)]
 pub(super) struct Numbers {
     next: u64,
-    open: BTreeSet<u64>,
+    /// In order. At most as many as the window has room for.
+    open: VecDeque<u64>,
 }
 
 impl Default for Numbers {
     fn default() -> Numbers {
-        Numbers { next: 1, open: BTreeSet::new() }
+        Numbers { next: 1, open: VecDeque::new() }
     }
 }
 
@@ -26,13 +27,15 @@ impl Numbers {
         }
         let seq = self.next;
         self.next += 1;
-        self.open.insert(seq);
+        self.open.push_back(seq);
         Some(seq)
     }
 
     /// The answer to `seq` has arrived, or will never be needed.
     pub(super) fn close(&mut self, seq: u64) {
-        self.open.remove(&seq);
+        if let Ok(at) = self.open.binary_search(&seq) {
+            self.open.remove(at);
+        }
     }
 
     /// No answer is needed any more.
@@ -42,7 +45,7 @@ impl Numbers {
 
     /// All answers below this have arrived.
     pub(super) fn ack_upto(&self) -> u64 {
-        self.open.first().copied().unwrap_or(self.next)
+        self.open.front().copied().unwrap_or(self.next)
     }
 }
 

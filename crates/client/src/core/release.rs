@@ -1,14 +1,16 @@
 //! Giving a lock back.
 
+use std::sync::Arc;
+
 use fencepost_proto::v1 as pb;
-use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
+use super::body::{Body, Under};
 use super::call::What;
 use super::end_acquire::{is_lease_gone, is_not_held, rejected};
 use super::hold::Hold;
 use super::io::{HoldId, LeaseNo, OpId, Output, Released};
-use super::lease::Use;
+use super::lease::{Lease, Use};
 use super::requests::{Numbering, Task, TicketId};
 use super::time::Moment;
 
@@ -37,7 +39,7 @@ impl Session {
         if let Some(lease) = self.leases.get_mut(no) {
             lease.usage = Use::Ending;
         }
-        let body = self.wire_release(&hold);
+        let body = self.release_body(&hold);
         let locks = u64::try_from(hold.names.len()).unwrap_or(u64::MAX);
         let keep_for = Some(self.lifetime(no));
         let task = Task::Release { lease: no, locks, op };
@@ -50,14 +52,10 @@ impl Session {
         self.let_next_through(hold.op);
     }
 
-    pub(super) fn wire_release(&self, hold: &Hold) -> Request {
+    pub(super) fn release_body(&self, hold: &Hold) -> Body {
         let lease = self.leases.get(hold.lease);
-        Request::Release(pb::SessionRelease {
-            names: hold.names.clone(),
-            lease_id: lease.map_or(0, |lease| lease.id),
-            lease_epoch: lease.map_or(0, |lease| lease.epoch),
-            fencing_token: hold.token,
-        })
+        let under = lease.map_or(Under { id: 0, epoch: 0 }, Lease::under);
+        Body::Release(Arc::clone(&hold.names), under, hold.token)
     }
 
     pub(super) fn release_was_answered(

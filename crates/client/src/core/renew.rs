@@ -8,7 +8,7 @@ use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
 use super::io::{LeaseNo, Output};
-use super::lease::Use;
+use super::lease::{Lease, Use};
 use super::mutant::Mutant;
 use super::requests::jittered;
 use super::time::{Moment, believed_until, from_wire_ms};
@@ -56,7 +56,7 @@ impl Session {
             // They go out first on the next connection.
             return;
         }
-        while let Some(&(first, _)) = self.leases.renewal_order.first() {
+        while let Some(first) = self.leases.first_renewal() {
             if first > self.now {
                 self.timers.arm(Timer::Renew, first);
                 return;
@@ -67,13 +67,8 @@ impl Session {
     }
 
     fn renewal_batch(&self) -> Vec<LeaseNo> {
-        let soon = |&&(at, no): &&(Moment, LeaseNo)| {
-            let lease = self.leases.get(no);
-            let company = lease.map_or(Duration::ZERO, |lease| lease.interval / 4);
-            at <= self.now.after(company)
-        };
-        let due = self.leases.renewal_order.iter().take_while(soon);
-        due.map(|&(_, no)| no).take(PER_MESSAGE_MAX).collect()
+        let soon = |lease: &Lease| self.now.after(lease.interval / 4);
+        self.leases.to_renew(soon, PER_MESSAGE_MAX)
     }
 
     /// Renews these leases now, whether they are due or not.
@@ -91,7 +86,7 @@ impl Session {
             let again = self.now.after(jittered(&mut self.rng, pause));
             self.schedule_renewal(no, again);
         }
-        let request_id = self.requests.next_request(None);
+        let request_id = self.requests.next_request();
         let request = Some(Request::Renew(pb::RenewMany { renewals }));
         self.send_frame(link, pb::SessionRequest { request_id, once: None, request });
     }

@@ -4,16 +4,18 @@
 //! over several connections; what is numbered acts once. A ticket that nobody waits for any more
 //! lives on only while its effect helps others, and then for a bounded time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fencepost_proto::v1 as pb;
-use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
+use super::body::Body;
 use super::io::{HoldId, LeaseNo, LinkId, OpId, Output};
+use super::table::Table;
 use super::time::Moment;
 use super::timers::Timer;
+use super::unsent::Unsent;
 use crate::error::Error;
 
 /// After so long without an answer on a good connection, a request is sent again.
@@ -36,11 +38,11 @@ const RESERVED: usize = 1_024;
 /// what one frame costs while thousands wait.
 const PASSED_MAX: usize = 64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TicketId(u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TicketId(pub(super) u64);
 
 /// What a request is for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Grant(LeaseNo),
     Revoke(LeaseNo, Option<OpId>),
@@ -59,12 +61,12 @@ pub(super) enum Task {
 
 impl Task {
     /// Held back while too much is open. What keeps or gives back locks never is.
-    fn is_ordinary(&self) -> bool {
+    fn is_ordinary(self) -> bool {
         matches!(self, Task::Grant(_) | Task::Acquire(_) | Task::Call(_))
     }
 
     /// Others wait for its effect, so it is finished even if nobody waits for its answer.
-    fn is_farewell(&self) -> bool {
+    fn is_farewell(self) -> bool {
         matches!(self, Task::Cancel(_) | Task::Return(_) | Task::Release { .. } | Task::Revoke(..))
     }
 }
@@ -81,7 +83,7 @@ pub(super) enum Numbering {
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) task: Task,
-    body: Request,
+    body: Body,
     numbering: Numbering,
     /// Whether it may be sent again without a number.
     repeatable: bool,
@@ -94,15 +96,29 @@ pub(super) struct Ticket {
     /// It stands in a queue: its answer will take as long as it takes.
     pub(super) waits: bool,
     /// The last refusal that may pass.
-    pub(super) trouble: Option<pb::Failure>,
+    pub(super) trouble: Option<Box<pb::Failure>>,
     give_up_at: Moment,
-    request_ids: Vec<u64>,
+    /// The numbers under which it was sent and not answered: the last one, and those before.
+    request: Option<u64>,
+    requests_before: Vec<u64>,
 }
 
 impl Ticket {
     /// Whether sending it again does no harm.
     pub(super) fn is_repeatable(&self) -> bool {
         self.repeatable
+    }
+
+    /// Adds a number under which it was sent.
+    fn was_sent_as(&mut self, request: u64) {
+        if let Some(before) = self.request.replace(request) {
+            self.requests_before.push(before);
+        }
+    }
+
+    /// Takes the numbers under which it was sent: answers to them are not waited for any more.
+    fn take_requests(&mut self) -> impl Iterator<Item = u64> + use<> {
+        std::mem::take(&mut self.requests_before).into_iter().chain(self.request.take())
     }
 }
 
@@ -128,16 +144,16 @@ enum Sending {
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    tickets: BTreeMap<TicketId, Ticket>,
+    tickets: Table<TicketId, Ticket>,
     made: u64,
     /// Not sent on the present connection, and due: what is never held back, and the rest.
-    urgent: BTreeSet<TicketId>,
-    ordinary: BTreeSet<TicketId>,
+    urgent: Unsent,
+    ordinary: Unsent,
     /// Left to the connection before the present one, because they must not be sent twice.
     left_behind: BTreeSet<TicketId>,
     farewells: usize,
     /// What was sent and not answered. Numbers are never used again, whatever the connection.
-    by_request: BTreeMap<u64, TicketId>,
+    by_request: Table<u64, TicketId>,
     last_request: u64,
 }
 
@@ -154,12 +170,9 @@ impl Requests {
         self.farewells > 0
     }
 
-    /// A number for a request.
-    pub(super) fn next_request(&mut self, ticket: Option<TicketId>) -> u64 {
+    /// A number for a request that has no ticket.
+    pub(super) fn next_request(&mut self) -> u64 {
         self.last_request += 1;
-        if let Some(ticket) = ticket {
-            self.by_request.insert(self.last_request, ticket);
-        }
         self.last_request
     }
 
@@ -176,20 +189,23 @@ impl Requests {
         match self.tickets.get(&id).map(|ticket| ticket.task.is_ordinary()) {
             Some(true) => self.ordinary.insert(id),
             Some(false) => self.urgent.insert(id),
-            None => false,
-        };
+            None => {}
+        }
     }
 
     fn remove(&mut self, id: TicketId) -> Option<Ticket> {
-        let ticket = self.tickets.remove(&id)?;
-        self.urgent.remove(&id);
-        self.ordinary.remove(&id);
+        let mut ticket = self.tickets.remove(&id)?;
+        if ticket.task.is_ordinary() {
+            self.ordinary.remove(id);
+        } else {
+            self.urgent.remove(id);
+        }
         self.left_behind.remove(&id);
         if ticket.task.is_farewell() {
             self.farewells -= 1;
         }
-        for request in &ticket.request_ids {
-            self.by_request.remove(request);
+        for request in ticket.take_requests() {
+            self.by_request.remove(&request);
         }
         Some(ticket)
     }
@@ -201,7 +217,7 @@ impl Session {
         &mut self,
         task: Task,
         numbering: Numbering,
-        body: Request,
+        body: Body,
         keep_for: Option<Duration>,
     ) -> TicketId {
         self.requests.made += 1;
@@ -223,7 +239,8 @@ impl Session {
             waits: false,
             trouble: None,
             give_up_at,
-            request_ids: Vec::new(),
+            request: None,
+            requests_before: Vec::new(),
         };
         self.requests.tickets.insert(id, ticket);
         self.requests.queue(id);
@@ -231,7 +248,7 @@ impl Session {
     }
 
     /// A request that must not be sent twice.
-    pub(super) fn request_once(&mut self, task: Task, body: Request) -> TicketId {
+    pub(super) fn request_once(&mut self, task: Task, body: Body) -> TicketId {
         let id = self.request(task, Numbering::None, body, None);
         if let Some(ticket) = self.requests.get_mut(id) {
             ticket.repeatable = false;
@@ -242,17 +259,21 @@ impl Session {
     /// Sends what was not sent on this connection yet, as far as there is room.
     pub(super) fn flush(&mut self) {
         let Some(link) = self.link.up_id() else { return };
-        let urgent = std::mem::take(&mut self.requests.urgent);
-        self.requests.urgent = self.send_all(link, urgent);
-        let ordinary = std::mem::take(&mut self.requests.ordinary);
-        self.requests.ordinary = self.send_all(link, ordinary);
+        if !self.requests.urgent.is_empty() {
+            let urgent = std::mem::take(&mut self.requests.urgent);
+            self.requests.urgent = self.send_all(link, urgent);
+        }
+        if !self.requests.ordinary.is_empty() {
+            let ordinary = std::mem::take(&mut self.requests.ordinary);
+            self.requests.ordinary = self.send_all(link, ordinary);
+        }
     }
 
     /// Sends these in order, as far as there is room. Returns those that are left.
-    fn send_all(&mut self, link: LinkId, mut unsent: BTreeSet<TicketId>) -> BTreeSet<TicketId> {
+    fn send_all(&mut self, link: LinkId, mut unsent: Unsent) -> Unsent {
         let mut passed = Vec::new();
         while passed.len() < PASSED_MAX
-            && let Some(id) = unsent.pop_first()
+            && let Some(id) = unsent.pop()
         {
             match self.transmit(link, id) {
                 Sending::Done => {}
@@ -263,7 +284,9 @@ impl Session {
                 }
             }
         }
-        unsent.extend(passed);
+        for id in passed {
+            unsent.insert(id);
+        }
         unsent
     }
 
@@ -297,17 +320,17 @@ impl Session {
                 Some(pb::Once { seq, ack_upto: numbers.ack_upto() })
             }
         };
-        let body = ticket.body.clone();
+        let request = Some(ticket.body.to_wire());
         ticket.sent += 1;
         ticket.first_sent.get_or_insert(self.now);
         let patience = doubled(PATIENCE, ticket.sent - 1).min(PATIENCE_MAX);
         ticket.again_at = self.now.after(jittered(&mut self.rng, patience));
         self.timers.arm(Timer::Sweep, ticket.again_at);
-        let request_id = self.requests.next_request(Some(id));
-        if let Some(ticket) = self.requests.tickets.get_mut(&id) {
-            ticket.request_ids.push(request_id);
-        }
-        self.send_frame(link, pb::SessionRequest { request_id, once, request: Some(body) });
+        self.requests.last_request += 1;
+        let request_id = self.requests.last_request;
+        ticket.was_sent_as(request_id);
+        self.requests.by_request.insert(request_id, id);
+        self.send_frame(link, pb::SessionRequest { request_id, once, request });
         Sending::Done
     }
 
@@ -348,11 +371,11 @@ impl Session {
     pub(super) fn ask_again(&mut self, id: TicketId, failure: pb::Failure) {
         let (rng, now) = (&mut self.rng, self.now);
         let Some(ticket) = self.requests.tickets.get_mut(&id) else { return };
-        ticket.trouble = Some(failure);
+        ticket.trouble = Some(Box::new(failure));
         let pause = doubled(RETRY, ticket.sent.saturating_sub(1)).min(RETRY_MAX);
         ticket.again_at = now.after(jittered(rng, pause));
         self.timers.arm(Timer::Sweep, ticket.again_at);
-        for request in std::mem::take(&mut ticket.request_ids) {
+        for request in ticket.take_requests() {
             self.requests.by_request.remove(&request);
         }
     }
@@ -370,7 +393,8 @@ impl Session {
         let now = self.now;
         let mut next = Moment::NEVER;
         let (mut over, mut due) = (Vec::new(), Vec::new());
-        for (&id, ticket) in &self.requests.tickets {
+        for id in self.requests.tickets.keys() {
+            let Some(ticket) = self.requests.get(id) else { continue };
             if ticket.give_up_at <= now {
                 over.push(id);
                 continue;
@@ -438,11 +462,12 @@ impl Session {
     /// and may not.
     fn requests_again(&mut self) -> Vec<TicketId> {
         let (mut again, mut never) = (Vec::new(), Vec::new());
-        for (&id, ticket) in &mut self.requests.tickets {
+        for id in self.requests.tickets.keys() {
+            let Some(ticket) = self.requests.tickets.get_mut(&id) else { continue };
             if ticket.repeatable || ticket.sent == 0 {
                 ticket.waits = false;
                 ticket.again_at = self.now;
-                for request in ticket.request_ids.drain(..) {
+                for request in ticket.take_requests() {
                     self.requests.by_request.remove(&request);
                 }
                 again.push(id);

@@ -56,11 +56,12 @@ impl Session {
 
     /// On a new connection: renewals that somebody waits for are sent again.
     pub(super) fn renew_for_users(&mut self) {
-        let asked = self.asked.values().filter_map(|asked| match asked.what {
-            What::Renew(no) => Some(no),
+        let waiting = self.asked.keys_where(|asked| matches!(asked.what, What::Renew(_)));
+        let lease = |op| match self.asked.get(op).map(|asked| asked.what) {
+            Some(What::Renew(no)) => Some(no),
             _ => None,
-        });
-        let leases: Vec<LeaseNo> = asked.collect();
+        };
+        let leases: Vec<LeaseNo> = waiting.iter().filter_map(lease).collect();
         if !leases.is_empty() {
             self.send_renewals(&leases);
         }
@@ -139,8 +140,7 @@ impl Session {
     }
 
     fn take_waiting(&mut self, what: What) -> Vec<OpId> {
-        let waiting = self.asked.iter().filter(|(_, asked)| asked.what == what);
-        let waiting: Vec<OpId> = waiting.map(|(&op, _)| op).collect();
+        let waiting = self.asked.keys_where(|asked| asked.what == what);
         for &op in &waiting {
             self.stop_waiting(op);
         }

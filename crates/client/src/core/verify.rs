@@ -1,5 +1,7 @@
 //! Is it still held? Asked when a lease's places have changed in a way that nobody told of.
 
+use std::sync::Arc;
+
 use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 
@@ -15,13 +17,13 @@ impl Session {
             return;
         }
         hold.doubt = Some((changes, hold.names.len()));
-        let (no, names) = (hold.lease, hold.names.clone());
+        let (no, names) = (hold.lease, Arc::clone(&hold.names));
         let keep_for = Some(self.lifetime(no));
         let lease_id = self.leases.get(no).map_or(0, |lease| lease.id);
-        for (at, name) in names.into_iter().enumerate() {
+        for (at, name) in names.iter().cloned().enumerate() {
             // Of a lock that very many share, only this one's part.
             let get = pb::GetLockRequest { name, waiters_max: 0, stale: false, lease_id };
-            let body = Request::GetLock(get);
+            let body = Request::GetLock(get).into();
             self.request(Task::Verify(id, at), Numbering::None, body, keep_for);
         }
     }

@@ -110,7 +110,7 @@ impl Session {
         }
         self.watches.last_wire += 1;
         let wire = self.watches.last_wire;
-        let request_id = self.requests.next_request(None);
+        let request_id = self.requests.next_request();
         watch.wire = Some((wire, request_id));
         self.watches.by_wire.insert(wire, id);
         self.watches.by_request.insert(request_id, id);
@@ -164,7 +164,7 @@ impl Session {
         let Some(wire) = self.watches.take_off(id) else { return };
         let Some(link) = self.link.up_id() else { return };
         let cancel = pb::WatchRequest { watch_id: wire, cancel: true, ..Default::default() };
-        let request_id = self.requests.next_request(None);
+        let request_id = self.requests.next_request();
         let request = Some(Request::Watch(cancel));
         self.send_frame(link, pb::SessionRequest { request_id, once: None, request });
     }

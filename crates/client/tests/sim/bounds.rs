@@ -23,7 +23,7 @@ fn key(key: impl Into<String>) -> WatchSpec {
 }
 
 fn named(name: &str) -> LockSpec {
-    LockSpec { names: vec![name.to_owned()], ttl: TTL, ..LockSpec::default() }
+    LockSpec { names: [name.to_owned()].into(), ttl: TTL, ..LockSpec::default() }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Which member the session talks to, and what it costs to change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_client::core::{Input, LockSpec, OpId, WatchId, WatchSpec};
@@ -63,8 +64,8 @@ fn moving_to_the_leader_loses_nothing_that_is_under_way() {
     town.member("b", 2);
     town.lead("a", 1);
     town.hold(1, "job", Duration::from_secs(60));
-    let names = vec!["other".to_owned()];
-    town.acquire(2, LockSpec { names: names.clone(), ttl: TTL, ..LockSpec::default() });
+    let names: Arc<[String]> = ["other".to_owned()].into();
+    town.acquire(2, LockSpec { names: Arc::clone(&names), ttl: TTL, ..LockSpec::default() });
     town.acquire(3, LockSpec { names, ttl: TTL, ..LockSpec::default() });
     town.input(Input::Watch(WatchId(9), WatchSpec { key: "k".to_owned(), ..Default::default() }));
     // From here on answers of the old member are late, and the new one leads.
@@ -141,7 +142,7 @@ fn a_cluster_that_was_replaced_by_another_is_said() {
     for (address, id) in [("a", 1), ("b", 2)] {
         town.member_of(1, address, id);
     }
-    town.acquire(2, LockSpec { names: vec!["x".to_owned()], ttl: TTL, ..LockSpec::default() });
+    town.acquire(2, LockSpec { names: ["x".to_owned()].into(), ttl: TTL, ..LockSpec::default() });
     town.call(3, put("k"), false);
     town.run_until(12_000);
     for op in [2, 3] {
@@ -199,7 +200,7 @@ fn a_connection_that_ends_again_and_again_is_made_with_pauses() {
     let mut town = Town::new(&["a"]);
     town.member("a", 1);
     town.set("a", State::Ending);
-    town.acquire(1, LockSpec { names: vec!["x".to_owned()], ttl: TTL, ..LockSpec::default() });
+    town.acquire(1, LockSpec { names: ["x".to_owned()].into(), ttl: TTL, ..LockSpec::default() });
     town.run_until(10_000);
     let dialed = town.dialed.len();
     assert!((20..=100).contains(&dialed), "{dialed} connections in ten seconds");

@@ -2,6 +2,7 @@
 //! one certain way.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_client::Error;
@@ -212,12 +213,12 @@ impl Town {
     }
 
     pub(crate) fn acquire(&mut self, op: u64, spec: LockSpec) {
-        self.input(Input::Acquire(OpId(op), Box::new(spec)));
+        self.input(Input::Acquire(OpId(op), Arc::new(spec)));
     }
 
     /// Takes a lock that must be free.
     pub(crate) fn hold(&mut self, op: u64, name: &str, ttl: Duration) -> HoldId {
-        self.acquire(op, LockSpec { names: vec![name.to_owned()], ttl, ..LockSpec::default() });
+        self.acquire(op, LockSpec { names: [name.to_owned()].into(), ttl, ..LockSpec::default() });
         self.held[&OpId(op)].hold
     }
 

@@ -1,6 +1,7 @@
 //! What must hold, looked at after every step.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fencepost_client::Error;
 use fencepost_client::core::{Held, HoldId, LockSpec, Mode, OpId, Validity};
@@ -31,7 +32,7 @@ pub(crate) struct Check {
 }
 
 struct Guard {
-    names: Vec<String>,
+    names: Arc<[String]>,
     mode: Mode,
     token: i64,
     validity: Validity,
@@ -101,14 +102,14 @@ impl World {
         // One whose key was deleted, or whose clock is wrong, may hear of its grant too late.
         let is_covered = self.check.in_bounds && !self.check.tampered.contains(&held.token);
         if is_covered && mode != Some(Mode::Shared) {
-            for name in &held.names {
+            for name in held.names.iter() {
                 let highest = self.check.highest.entry(name.clone()).or_default();
                 assert!(held.token > *highest, "token {} of {name} after {highest}", held.token);
                 *highest = held.token;
             }
         }
         let guard = Guard {
-            names: held.names.clone(),
+            names: Arc::clone(&held.names),
             mode: mode.unwrap_or(Mode::Exclusive),
             token: held.token,
             validity: held.validity,

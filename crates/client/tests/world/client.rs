@@ -1,5 +1,6 @@
 //! A client process: a session, a clock of its own, and workers that use locks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -224,7 +225,7 @@ impl World {
             (Wait::Forever, _) => Some(self.rng.u64(10 * SECOND..30 * SECOND)),
             _ => None,
         };
-        self.input(client, Input::Acquire(op, Box::new(spec)));
+        self.input(client, Input::Acquire(op, Arc::new(spec)));
         if let Some(patience) = patience
             && self.worker_of(client, op).is_some()
         {
@@ -249,7 +250,7 @@ impl World {
         let all = mode == Mode::Exclusive && rng.u8(0..6) == 0;
         let names = match all {
             true => (0..self.options.locks).map(|lock| format!("lock-{lock}")).collect(),
-            false => vec![format!("lock-{lock}")],
+            false => [format!("lock-{lock}")].into(),
         };
         LockSpec { names, mode, ttl, wait, ..LockSpec::default() }
     }

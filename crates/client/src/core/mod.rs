@@ -57,6 +57,7 @@ use link::Link;
 use numbers::Numbers;
 use renew::Renewals;
 use requests::Requests;
+pub(crate) use table::ByNumber;
 use table::Table;
 use timers::{Timer, Timers};
 use watch::Watches;

@@ -1,6 +1,6 @@
 //! The loop of the session's thread: inputs in, outputs carried out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::reply::{Granted, LeaseState, Order, Reply};
 use super::watch_queue::{News, WatchQueue};
 use crate::boot_time::BootTime;
 use crate::core::{
-    HoldId, Input, LeaseNo, LinkId, Loss, OpId, Output, Session, WatchId, WatchNews,
+    ByNumber, HoldId, Input, LeaseNo, LinkId, Loss, OpId, Output, Session, WatchId, WatchNews,
 };
 use crate::error::Error;
 
@@ -35,10 +35,10 @@ pub(super) struct Driver {
     inbox: Arc<Inbox>,
     road: Arc<Mutex<Option<Road>>>,
     dialer: Arc<Dialer>,
-    replies: HashMap<OpId, Reply>,
-    holds: HashMap<HoldId, Arc<HoldState>>,
-    leases: HashMap<LeaseNo, Arc<LeaseState>>,
-    watches: HashMap<WatchId, Arc<WatchQueue>>,
+    replies: ByNumber<OpId, Reply>,
+    holds: ByNumber<HoldId, Arc<HoldState>>,
+    leases: ByNumber<LeaseNo, Arc<LeaseState>>,
+    watches: ByNumber<WatchId, Arc<WatchQueue>>,
     /// The one that carries the session, one that is tried, and one that is left: the session opens
     /// no more.
     links: BTreeMap<LinkId, Link>,
@@ -49,6 +49,9 @@ pub(super) struct Driver {
     closing_since: Option<BootTime>,
     finished: Vec<oneshot::Sender<()>>,
     from_link: mpsc::Receiver<LinkEvent>,
+    /// What the session wants done, and what it is told because of that. Empty between inputs.
+    outputs: Vec<Output>,
+    follow_up: Vec<Input>,
 }
 
 struct Link {
@@ -70,16 +73,18 @@ impl Driver {
             inbox,
             road,
             dialer: Arc::new(dialer),
-            replies: HashMap::new(),
-            holds: HashMap::new(),
-            leases: HashMap::new(),
-            watches: HashMap::new(),
+            replies: ByNumber::default(),
+            holds: ByNumber::default(),
+            leases: ByNumber::default(),
+            watches: ByNumber::default(),
             links: BTreeMap::new(),
             shared: None,
             link_events,
             closing_since: None,
             finished: Vec::new(),
             from_link,
+            outputs: Vec::new(),
+            follow_up: Vec::new(),
         }
     }
 
@@ -87,9 +92,11 @@ impl Driver {
     pub(super) async fn run(mut self) {
         let inbox = Arc::clone(&self.inbox);
         let mut frames = Vec::with_capacity(FRAMES_MAX);
+        let mut orders = Vec::new();
         loop {
             self.input(Input::Tick);
-            for order in inbox.take() {
+            inbox.swap(&mut orders);
+            for order in orders.drain(..) {
                 self.take(order);
             }
             for event in frames.drain(..) {
@@ -181,24 +188,24 @@ impl Driver {
 
     /// Each input gets the time anew: a batch may take a while.
     fn input(&mut self, input: Input) {
-        self.session.handle(BootTime::now().moment(), input);
-        let mut follow_up = self.carry_out();
-        while let Some(input) = follow_up.pop() {
+        let mut next = Some(input);
+        while let Some(input) = next {
             self.session.handle(BootTime::now().moment(), input);
-            follow_up.extend(self.carry_out());
+            self.carry_out();
+            next = self.follow_up.pop();
         }
     }
 
-    fn carry_out(&mut self) -> Vec<Input> {
-        let outputs: Vec<Output> = self.session.outputs().collect();
-        let mut follow_up = Vec::new();
-        for output in outputs {
-            self.output(output, &mut follow_up);
+    fn carry_out(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        outputs.extend(self.session.outputs());
+        for output in outputs.drain(..) {
+            self.output(output);
         }
-        follow_up
+        self.outputs = outputs;
     }
 
-    fn output(&mut self, output: Output, follow_up: &mut Vec<Input>) {
+    fn output(&mut self, output: Output) {
         match output {
             Output::Connect(id, address) => self.connect(id, address),
             Output::Disconnect(id) => self.disconnect(id),
@@ -212,7 +219,7 @@ impl Driver {
                 let road = self.links.get(&id).and_then(|link| link.road.clone());
                 self.share_road(road);
             }
-            Output::Watched(id, news) => self.watched(id, news, follow_up),
+            Output::Watched(id, news) => self.watched(id, news),
             Output::Extended(hold, validity) => {
                 if let Some(state) = self.holds.get(&hold) {
                     state.extend(validity);
@@ -233,12 +240,12 @@ impl Driver {
                     state.end();
                 }
             }
-            answer => self.answer(answer, follow_up),
+            answer => self.answer(answer),
         }
     }
 
     /// An answer to somebody who waits.
-    fn answer(&mut self, answer: Output, follow_up: &mut Vec<Input>) {
+    fn answer(&mut self, answer: Output) {
         match answer {
             Output::Ready(op) => {
                 if let Some(Reply::Ready(to)) = self.replies.remove(&op) {
@@ -266,7 +273,7 @@ impl Driver {
                         // If nobody takes it, it gives itself back.
                         drop(to.send(Ok(Granted::new(held, state, &self.inbox))));
                     }
-                    _ => follow_up.push(Input::Release(hold, None)),
+                    _ => self.follow_up.push(Input::Release(hold, None)),
                 }
             }
             Output::Released(op, released) => {
@@ -283,7 +290,7 @@ impl Driver {
                 };
                 if !taken {
                     self.leases.remove(&made.no);
-                    follow_up.push(Input::ForgetLease(made.no));
+                    self.follow_up.push(Input::ForgetLease(made.no));
                 }
             }
             Output::LeaseExtended(no, until, op) => {
@@ -308,7 +315,7 @@ impl Driver {
         }
     }
 
-    fn watched(&mut self, id: WatchId, news: WatchNews, follow_up: &mut Vec<Input>) {
+    fn watched(&mut self, id: WatchId, news: WatchNews) {
         let Some(queue) = self.watches.get(&id) else { return };
         let is_full = match news {
             WatchNews::Started(revision) => queue.push([News::Started(revision)]),
@@ -322,7 +329,7 @@ impl Driver {
             }
         };
         if is_full {
-            follow_up.push(Input::WatchFull(id));
+            self.follow_up.push(Input::WatchFull(id));
         }
     }
 

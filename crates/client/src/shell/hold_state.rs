@@ -1,7 +1,7 @@
 //! What guards and the session share about one hold.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,8 @@ pub(crate) struct HoldState {
     cutoff: AtomicU64,
     deadline: AtomicU64,
     loss: OnceLock<Loss>,
-    lost: CancellationToken,
+    /// Made when somebody first wants to hear of the loss. Most holds end before anybody does.
+    lost: Mutex<Option<CancellationToken>>,
 }
 
 impl HoldState {
@@ -23,7 +24,7 @@ impl HoldState {
             cutoff: AtomicU64::new(validity.cutoff.micros()),
             deadline: AtomicU64::new(validity.deadline.micros()),
             loss: OnceLock::new(),
-            lost: CancellationToken::new(),
+            lost: Mutex::new(None),
         }
     }
 
@@ -38,8 +39,23 @@ impl HoldState {
     /// The first loss counts.
     pub(crate) fn lose(&self, loss: Loss) {
         if self.loss.set(loss).is_ok() {
-            self.lost.cancel();
+            let token = self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(token) = token {
+                token.cancel();
+            }
         }
+    }
+
+    /// Cancelled with the loss. Of this and the loss, whichever comes second sees the first: the one
+    /// is set before the lock is taken, and looked at after it.
+    fn token(&self) -> CancellationToken {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = lost.get_or_insert_with(CancellationToken::new).clone();
+        drop(lost);
+        if self.loss.get().is_some() {
+            token.cancel();
+        }
+        token
     }
 
     /// Looks at the clock itself: even if the session's thread does not run, nothing is valid past
@@ -65,13 +81,13 @@ impl HoldState {
     }
 
     pub(crate) async fn lost(&self) -> Loss {
-        self.lost.cancelled().await;
+        self.token().cancelled().await;
         self.loss().unwrap_or(Loss::Unconfirmed)
     }
 
     /// A token that is cancelled with the loss. Cancelling it does nothing to the hold.
     pub(crate) fn cancel_token(&self) -> CancellationToken {
-        self.lost.child_token()
+        self.token().child_token()
     }
 }
 
@@ -95,6 +111,19 @@ mod tests {
         hold.extend(validity(Duration::from_secs(60)));
         assert!(!hold.is_valid());
         assert_eq!(hold.loss(), Some(Loss::Unconfirmed));
+    }
+
+    #[test]
+    fn a_loss_is_heard_of_whoever_comes_first() {
+        for _ in 0..1_000 {
+            let hold = HoldState::new(validity(Duration::from_secs(60)));
+            let token = std::thread::scope(|scope| {
+                let asks = scope.spawn(|| hold.cancel_token());
+                hold.lose(Loss::LeaseGone);
+                asks.join().expect("it does not panic")
+            });
+            assert!(token.is_cancelled());
+        }
     }
 
     #[test]

@@ -37,9 +37,12 @@ impl Inbox {
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Order> {
+    /// Takes all orders. What is given must be empty: it receives the next ones, so that the same two
+    /// lists go to and fro.
+    pub(super) fn swap(&self, list: &mut Vec<Order>) {
+        debug_assert!(list.is_empty(), "what was taken before is done");
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut orders.list)
+        std::mem::swap(&mut orders.list, list);
     }
 
     pub(super) async fn wait(&self) {

@@ -27,6 +27,17 @@ pub(crate) fn cargo_with(root: &Path, args: &[&str], env: &[(&str, &str)]) -> an
     Ok(())
 }
 
+/// The same, and hands back what it says on standard output.
+pub(crate) fn cargo_output(root: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let shown = format!("cargo {}", args.join(" "));
+    eprintln!("    $ {shown}");
+    let mut command = base(root);
+    command.args(args).stderr(Stdio::inherit());
+    let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
+    ensure!(output.status.success(), "`{shown}` failed with {}", output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` says what is no text"))
+}
+
 /// Whether `cargo <subcommand>` is installed. The answer only ever chooses between two ways of
 /// working, so any trouble counts as a no.
 pub(crate) fn has_cargo(root: &Path, subcommand: &str) -> bool {

@@ -1,14 +1,17 @@
-//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door; and what the
-//! benchmark measures beside us.
+//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door; what the
+//! benchmark measures beside us, and what it measures with.
 //!
 //! Guarantees: they are installed from Debian's packages where that is allowed, and where it is
 //! not, it says so. The tests start servers of their own; nothing here does.
-//! Refuses: failing because of it. A test that finds no store says that it was skipped.
+//! Refuses: failing because of a store. A test that finds none says that it was skipped, and a benchmark
+//! goes on with what is there.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use anyhow::ensure;
 
 /// A program that the tests need, and the package that brings it.
 struct Store {
@@ -24,29 +27,58 @@ const STORES: [Store; 4] = [
     Store { name: "etcdctl", program: "etcdctl", package: "etcd-client" },
 ];
 
-/// What the benchmark measures beside us. ZooKeeper is no program, but a file for one.
-const PEERS: [Store; 4] = [
-    Store { name: "Redis", program: "redis-server", package: "redis-server" },
-    Store { name: "etcd", program: "etcd", package: "etcd-server" },
-    Store { name: "Java", program: "java", package: "default-jre-headless" },
-    Store { name: "ZooKeeper", program: "/usr/share/java/zookeeper.jar", package: "zookeeper" },
+/// What the benchmark measures beside us, and the name under which it is asked for. ZooKeeper is no
+/// program, but a file for one.
+const PEERS: [(&str, Store); 4] = [
+    ("redis", Store { name: "Redis", program: "redis-server", package: "redis-server" }),
+    ("etcd", Store { name: "etcd", program: "etcd", package: "etcd-server" }),
+    ("zookeeper", Store { name: "Java", program: "java", package: "default-jre-headless" }),
+    ("zookeeper", Store { name: "ZooKeeper", program: ZOOKEEPER, package: "zookeeper" }),
 ];
+const ZOOKEEPER: &str = "/usr/share/java/zookeeper.jar";
+
+/// What the benchmark measures with.
+const PERF: Store = Store { name: "perf", program: "perf", package: "linux-perf" };
+const VALGRIND: Store = Store { name: "valgrind", program: "valgrind", package: "valgrind" };
 
 /// Where Debian keeps the programs of each version of PostgreSQL.
 const POSTGRES_VERSIONS: &str = "/usr/lib/postgresql";
 
 /// Installs what is missing for the tests, if it may.
 pub(crate) fn install() {
-    install_all(&STORES, "its tests are SKIPPED");
+    install_all(&STORES.iter().collect::<Vec<_>>(), "its tests are SKIPPED");
 }
 
-/// Installs what is missing for the benchmark, if it may.
-pub(crate) fn install_peers() {
-    install_all(&PEERS, "it is NOT MEASURED");
+/// Installs what is missing of these systems for the benchmark, if it may. They have commas between
+/// them; nothing stands for all.
+pub(crate) fn install_peers(systems: Option<&str>) {
+    let is_wanted = |name: &str| {
+        // What is asked for as `redis-aof` is also Redis.
+        systems.is_none_or(|all| all.split(',').any(|system| system.starts_with(name)))
+    };
+    let wanted = PEERS.iter().filter(|(name, _)| is_wanted(name)).map(|(_, store)| store);
+    install_all(&wanted.collect::<Vec<_>>(), "it is NOT MEASURED");
 }
 
-fn install_all(stores: &[Store], otherwise: &str) {
-    let missing: Vec<&Store> = stores.iter().filter(|store| !is_there(store.program)).collect();
+/// `perf`, installed if it may be. Without it there is no profile.
+pub(crate) fn need_perf() -> anyhow::Result<()> {
+    need(&PERF, "--profile")
+}
+
+/// valgrind, installed if it may be. Without it nothing can be counted.
+pub(crate) fn need_valgrind() -> anyhow::Result<()> {
+    need(&VALGRIND, "--instructions")
+}
+
+fn need(store: &Store, option: &str) -> anyhow::Result<()> {
+    install_all(&[store], &format!("`{option}` needs it"));
+    ensure!(is_there(store.program), "{option}: {} is not installed", store.name);
+    Ok(())
+}
+
+fn install_all(stores: &[&Store], otherwise: &str) {
+    let missing: Vec<&Store> =
+        stores.iter().copied().filter(|store| !is_there(store.program)).collect();
     if missing.is_empty() {
         return;
     }

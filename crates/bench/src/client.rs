@@ -4,24 +4,28 @@
 //! nothing is sent ahead, and nothing is left to be done later.
 
 mod etcd;
+mod etcd_lean;
 mod fencepost;
 mod mux;
 mod redis;
 mod sdk;
 mod stream;
 mod zookeeper;
+mod zookeeper_lean;
 
 use std::future::Future;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-pub use etcd::{Etcd, channel};
+pub use etcd::Etcd;
+pub use etcd_lean::{EtcdLean, channel};
 pub use fencepost::Fencepost;
 pub use mux::{Mux, Place};
 pub use redis::Redis;
 pub use sdk::Sdk;
-pub use zookeeper::{SESSION_MS_MIN, Zookeeper};
+pub use zookeeper::Zookeeper;
+pub use zookeeper_lean::{SESSION_MS_MIN, ZookeeperLean};
 
 use crate::clock;
 use crate::server::{Server, System};
@@ -33,6 +37,8 @@ pub enum Kind {
     Etcd,
     /// The recipe of ephemeral sequential nodes, a session for each client.
     Zookeeper,
+    /// The same with a client that is made for nothing else.
+    ZookeeperLean,
     /// `SET NX PX`, and a script that compares and deletes; a connection for each client.
     Redis,
     /// The same with one connection for all, as the crate offers it.
@@ -59,6 +65,7 @@ impl Kind {
         match self {
             Kind::Etcd => "etcd",
             Kind::Zookeeper => "zookeeper",
+            Kind::ZookeeperLean => "zookeeper-lean",
             Kind::Redis => "redis",
             Kind::RedisShared => "redis-shared",
             Kind::RedisAof => "redis-aof",
@@ -72,10 +79,15 @@ impl Kind {
         }
     }
 
+    /// Whether no bar is about it: it is there to be looked at.
+    pub fn has_no_bar(self) -> bool {
+        matches!(self, Kind::ZookeeperLean | Kind::RedisShared | Kind::FencepostSdkOwn)
+    }
+
     pub fn system(self) -> System {
         match self {
             Kind::Etcd => System::Etcd,
-            Kind::Zookeeper => System::Zookeeper,
+            Kind::Zookeeper | Kind::ZookeeperLean => System::Zookeeper,
             Kind::Redis | Kind::RedisShared => System::Redis,
             Kind::RedisAof => System::RedisAof,
             Kind::Fencepost
@@ -90,8 +102,10 @@ impl Kind {
 
 /// One client of one system. It holds at most one lock.
 pub enum Client {
-    Etcd(Etcd),
+    Etcd(Box<Etcd>),
+    EtcdLean(EtcdLean),
     Zookeeper(Zookeeper),
+    ZookeeperLean(ZookeeperLean),
     Redis(Redis),
     Fencepost(Box<Fencepost>),
     Sdk(Sdk),
@@ -102,7 +116,9 @@ impl Client {
     pub async fn acquire(&mut self, name: &str) -> anyhow::Result<()> {
         match self {
             Client::Etcd(client) => client.acquire(name).await,
+            Client::EtcdLean(client) => client.acquire(name).await,
             Client::Zookeeper(client) => client.acquire(name).await,
+            Client::ZookeeperLean(client) => client.acquire(name).await,
             Client::Redis(client) => client.acquire(name).await,
             Client::Fencepost(client) => client.acquire(name).await,
             Client::Sdk(client) => client.acquire(name).await,
@@ -113,7 +129,9 @@ impl Client {
     pub async fn release(&mut self) -> anyhow::Result<()> {
         match self {
             Client::Etcd(client) => client.release().await,
+            Client::EtcdLean(client) => client.release().await,
             Client::Zookeeper(client) => client.release().await,
+            Client::ZookeeperLean(client) => client.release().await,
             Client::Redis(client) => client.release().await,
             Client::Fencepost(client) => client.release().await,
             Client::Sdk(client) => client.release().await,
@@ -125,24 +143,36 @@ impl Client {
     /// ZooKeeper's lock is a node with children, which must be made before. Making one for every
     /// cycle would be counted against it, so there it is one for each client.
     pub async fn own_name(&mut self, client: usize, cycle: u64) -> anyhow::Result<String> {
-        if let Client::Zookeeper(zookeeper) = self {
-            let name = format!("/own-{client}");
-            if cycle == 0 {
-                zookeeper.make(&name).await?;
-            }
-            return Ok(name);
+        if !self.wants_parents() {
+            return Ok(format!("own/{client}/{cycle}"));
         }
-        Ok(format!("own/{client}/{cycle}"))
+        let name = format!("/own-{client}");
+        if cycle == 0 {
+            self.make_parent(&name).await?;
+        }
+        Ok(name)
     }
 
     /// The name of a lock that many want, made ready.
     pub async fn common_name(&mut self, name: &str) -> anyhow::Result<String> {
-        if let Client::Zookeeper(zookeeper) = self {
-            let name = format!("/{name}");
-            zookeeper.make(&name).await?;
-            return Ok(name);
+        if !self.wants_parents() {
+            return Ok(name.to_owned());
         }
-        Ok(name.to_owned())
+        let name = format!("/{name}");
+        self.make_parent(&name).await?;
+        Ok(name)
+    }
+
+    fn wants_parents(&self) -> bool {
+        matches!(self, Client::Zookeeper(_) | Client::ZookeeperLean(_))
+    }
+
+    async fn make_parent(&mut self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Client::Zookeeper(client) => client.make(name).await,
+            Client::ZookeeperLean(client) => client.make(name).await,
+            _ => Ok(()),
+        }
     }
 }
 
@@ -154,12 +184,17 @@ pub async fn open(kind: Kind, server: &Server, count: usize) -> anyhow::Result<V
     match kind {
         Kind::Etcd | Kind::FencepostEtcd => {
             for address in spread.take(count) {
-                clients.push(Client::Etcd(Etcd::open(*address).await?));
+                clients.push(Client::Etcd(Box::new(Etcd::open(*address).await?)));
             }
         }
         Kind::Zookeeper => {
             for address in spread.take(count) {
                 clients.push(Client::Zookeeper(Zookeeper::open(*address).await?));
+            }
+        }
+        Kind::ZookeeperLean => {
+            for address in spread.take(count) {
+                clients.push(Client::ZookeeperLean(ZookeeperLean::open(*address).await?));
             }
         }
         Kind::Redis | Kind::RedisAof => {
@@ -203,10 +238,13 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const BETWEEN: Duration = Duration::from_millis(2);
 
 /// Waits until a server has given out its first lock, on every member that it has.
-pub async fn ready(kind: Kind, server: &Server) -> anyhow::Result<()> {
-    for address in &server.addresses {
+pub async fn ready(kind: Kind, server: &mut Server) -> anyhow::Result<()> {
+    for address in server.addresses.clone() {
         let begun = clock::now();
-        while let Err(error) = limited(first_lock(kind, *address)).await {
+        while let Err(error) = limited(first_lock(kind, address)).await {
+            if let Some(last) = server.ended() {
+                return Err(error.context(format!("{} has ended by itself: {last}", kind.name())));
+            }
             if begun.elapsed() > PATIENCE {
                 return Err(error.context(format!("{} does not come up", kind.name())));
             }
@@ -218,8 +256,10 @@ pub async fn ready(kind: Kind, server: &Server) -> anyhow::Result<()> {
 
 async fn first_lock(kind: Kind, address: std::net::SocketAddr) -> anyhow::Result<()> {
     let mut client = match kind {
-        Kind::Etcd | Kind::FencepostEtcd => Client::Etcd(Etcd::open(address).await?),
-        Kind::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
+        Kind::Etcd | Kind::FencepostEtcd => Client::EtcdLean(EtcdLean::open(address).await?),
+        Kind::Zookeeper | Kind::ZookeeperLean => {
+            Client::ZookeeperLean(ZookeeperLean::open(address).await?)
+        }
         Kind::Redis | Kind::RedisShared | Kind::RedisAof => {
             Client::Redis(Redis::open(address).await?)
         }

@@ -12,6 +12,7 @@ use fencepost_bench::bars::{self, Verdict};
 use fencepost_bench::figures::Figures;
 use fencepost_bench::machine;
 use fencepost_bench::plot;
+use fencepost_bench::profile;
 use fencepost_bench::report::{self, About};
 use fencepost_bench::run::{self, Outcome, Plan, Workload};
 use fencepost_bench::server::{self, Places, System};
@@ -59,12 +60,21 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
+    /// Which revision that is, for people
+    #[arg(long, value_name = "REV")]
+    baseline_revision: Option<String>,
+
     /// Where servers keep their data while they run
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Record with `perf` where Fencepost's servers spend their time, beside every cell of W1
-    #[arg(long)]
+    /// Where profiles go
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Record with `perf` where Fencepost's servers and the load spend their time, beside every cell of
+    /// W1 in the last round, and draw it as flame graphs. Recording costs time: no figures for a page
+    #[arg(long, conflicts_with = "write")]
     profile: bool,
 
     /// Write the page and its plots, for the documentation
@@ -84,20 +94,47 @@ enum Format {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let plan = plan(&args)?;
+    let mut plan = plan(&args)?;
+    if plan.profile {
+        profile::check()?;
+    }
+    let missing = leave_out_missing(&mut plan)?;
     machine::raise_limits();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let before = machine::load();
-    let outcome = runtime.block_on(run::run(&plan))?;
-    let verdicts: Vec<Verdict> =
-        bars::all().iter().filter_map(|bar| bar.judge(&outcome.figures)).collect();
+    let mut outcome = runtime.block_on(run::run(&plan))?;
+    outcome.failures.splice(0..0, missing);
+    let verdicts = bars::judge(&outcome.figures);
     tell(&args, &outcome, &verdicts)?;
+    tell_slower(&args, &verdicts);
     if args.write {
-        write(&plan, &outcome, &verdicts, before)?;
+        write(&args, &plan, &outcome, &verdicts, before)?;
     }
     let good = verdicts.iter().all(|verdict| verdict.met) && outcome.failures.is_empty();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Systems that are not installed are left out of the plan, with the reason for each. If nothing is
+/// left to compare with although something was asked for, there is no run.
+fn leave_out_missing(plan: &mut Plan) -> anyhow::Result<Vec<String>> {
+    let is_peer = |system: &System| *system != System::Fencepost;
+    let asked = plan.peers.iter().filter(|system| is_peer(system)).count();
+    let mut missing = Vec::new();
+    for system in plan.peers.clone() {
+        if let Some(why) = server::missing(system, &plan.places) {
+            plan.peers.remove(&system);
+            run::say(&format!("{} is left out: {why}", system.name()));
+            missing.push(format!("{}: {why}", system.name()));
+        }
+    }
+    let left = plan.peers.iter().filter(|system| is_peer(system)).count();
+    ensure!(
+        asked == 0 || left > 0,
+        "there is nothing to compare with: {}. `--peers fencepost` measures Fencepost alone",
+        missing.join("; ")
+    );
+    Ok(missing)
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -138,9 +175,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         held_growth: 1_000_000,
         watch: Duration::from_secs(if quick { 2 } else { 5 }),
         profile: args.profile,
+        quick,
         places: Places {
             fencepost: args.fencepost.clone(),
             baseline: args.baseline.clone(),
+            out: args.out.clone(),
             data: args.data.clone(),
         },
     })
@@ -148,19 +187,24 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 
 /// Writes the page and its plots into the tree.
 fn write(
+    args: &Args,
     plan: &Plan,
     outcome: &Outcome,
     verdicts: &[Verdict],
     before: String,
 ) -> anyhow::Result<()> {
-    let versions = plan
-        .peers
-        .iter()
-        .map(|system| format!("{}: {}", system.name(), server::version(*system, &plan.places)));
+    let version = |system: &System| {
+        let version = server::version(*system, &plan.places);
+        let revision = args.baseline_revision.as_ref().filter(|_| *system == System::Baseline);
+        let at = revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();
+        (system.name().to_owned(), version + &at)
+    };
+    let plots = plot::all(&outcome.figures, "docs/performance".as_ref())?;
     let about = About {
         machine: machine::about(),
         load: (before, machine::load()),
-        versions: versions.collect(),
+        versions: plan.peers.iter().map(version).collect(),
+        plots,
         rounds: plan.rounds,
         warm_ms: plan.window.warm.as_millis(),
         counted_ms: plan.window.counted.as_millis(),
@@ -168,8 +212,7 @@ fn write(
         command: command(),
     };
     let page = report::page(&outcome.figures, verdicts, &outcome.failures, &about);
-    std::fs::write("docs/performance.md", page).context("cannot write the page")?;
-    plot::all(&outcome.figures, "docs/performance".as_ref())
+    std::fs::write("docs/performance.md", page).context("cannot write the page")
 }
 
 /// The line that repeats this run, without where things happen to be.
@@ -181,7 +224,8 @@ fn command() -> String {
     let mut args = std::env::args().skip(1);
     while let Some(word) = args.next() {
         match word.as_str() {
-            "--fencepost" | "--data" | "--baseline" => drop(args.next()),
+            "--fencepost" | "--data" | "--out" | "--baseline" => drop(args.next()),
+            "--baseline-revision" => words.push("--baseline".to_owned()),
             _ => words.push(word),
         }
     }
@@ -207,12 +251,37 @@ fn tell(args: &Args, outcome: &Outcome, verdicts: &[Verdict]) -> anyhow::Result<
         return Ok(());
     }
     for verdict in verdicts {
-        let met = if verdict.met { "met" } else { "MISSED" };
-        let (ratio, bar) = (table::number(verdict.ratio), table::number(verdict.bar));
-        writeln!(out, "{:<24} {ratio:>9}  at {} {bar:<7} {met}", verdict.name, verdict.at)?;
+        let ratio = table::number(verdict.ratio);
+        let bar = match verdict.bar {
+            None => "no bar".to_owned(),
+            Some(bar) => {
+                let met = match (verdict.met, verdict.is_slower()) {
+                    (true, _) => "met",
+                    (false, true) => "SLOWER",
+                    (false, false) => "MISSED",
+                };
+                format!("at {} {:<7} {met}", verdict.at, table::number(bar))
+            }
+        };
+        writeln!(out, "{:<28} {ratio:>9}  {bar}", verdict.name)?;
     }
     for failure in &outcome.failures {
         writeln!(out, "not measured: {failure}")?;
     }
     Ok(())
+}
+
+/// The cells in which an earlier build was faster by more than it may, by name, as the last word.
+fn tell_slower(args: &Args, verdicts: &[Verdict]) {
+    let Some(revision) = &args.baseline_revision else { return };
+    let slower: Vec<String> = verdicts
+        .iter()
+        .filter(|verdict| verdict.is_slower())
+        .map(|verdict| format!("{} ({})", verdict.name, table::number(verdict.ratio)))
+        .collect();
+    run::say(&if slower.is_empty() {
+        format!("no cell is slower than at {revision} by more than 15 %")
+    } else {
+        format!("SLOWER than at {revision} by more than 15 %: {}", slower.join(", "))
+    });
 }

@@ -36,8 +36,8 @@ struct Picture<'a> {
     lines: Lines,
 }
 
-/// Draws everything that there are figures for.
-pub fn all(figures: &Figures, folder: &Path) -> anyhow::Result<()> {
+/// Draws everything that there are figures for, and says what that is.
+pub fn all(figures: &Figures, folder: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     let throughput = |nodes| over_points(figures, "w1", nodes, "per_s");
     let pictures = [
@@ -84,11 +84,13 @@ pub fn all(figures: &Figures, folder: &Path) -> anyhow::Result<()> {
             lines: overshoots(figures),
         },
     ];
+    let mut drawn = Vec::new();
     for picture in pictures.iter().filter(|picture| !picture.lines.is_empty()) {
         draw(picture, &folder.join(format!("{}.svg", picture.file)))
             .map_err(|error| anyhow!("cannot draw {}: {error}", picture.file))?;
+        drawn.push(picture.file.to_owned());
     }
-    Ok(())
+    Ok(drawn)
 }
 
 /// The median of a metric over the points of a workload.

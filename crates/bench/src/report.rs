@@ -17,8 +17,10 @@ pub struct About {
     pub machine: String,
     /// The load of the machine before the run and after it.
     pub load: (String, String),
-    /// What each system says that it is.
-    pub versions: Vec<String>,
+    /// The names of the systems, and what each says that it is.
+    pub versions: Vec<(String, String)>,
+    /// The plots that were drawn in this run.
+    pub plots: Vec<String>,
     pub rounds: usize,
     pub warm_ms: u128,
     pub counted_ms: u128,
@@ -49,11 +51,11 @@ impl<'a> Name<'a> {
 /// The whole page.
 pub fn page(figures: &Figures, verdicts: &[Verdict], failures: &[String], about: &About) -> String {
     let mut out = String::from("# Fencepost beside its peers\n\n");
-    out.push_str(method::INTRODUCTION);
+    out.push_str(&method::introduction(about));
     let _ = writeln!(out, "\n```sh\n{}\n```\n", about.command);
     out.push_str(&headline(verdicts));
     out.push_str(&not_measured(failures));
-    out.push_str(&sections::all(figures));
+    out.push_str(&sections::all(figures, &about.plots));
     out.push_str(&method::text(figures, about));
     out
 }
@@ -61,16 +63,19 @@ pub fn page(figures: &Figures, verdicts: &[Verdict], failures: &[String], about:
 /// The ratios: what the page is about.
 fn headline(verdicts: &[Verdict]) -> String {
     let row = |verdict: &Verdict| {
-        let bar = format!("at {} {}", verdict.at, number(verdict.bar));
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let (bar, met) = match verdict.bar {
+            None => ("none".to_owned(), ""),
+            Some(bar) if verdict.met => (format!("at {} {}", verdict.at, number(bar)), "met"),
+            Some(bar) => (format!("at {} {}", verdict.at, number(bar)), "**missed**"),
+        };
         vec![verdict.name.replace('_', " "), number(verdict.ratio), bar, met.to_owned()]
     };
     let rows: Vec<Vec<String>> = verdicts.iter().map(row).collect();
-    let met = verdicts.iter().filter(|verdict| verdict.met).count();
+    let bars = verdicts.iter().filter(|verdict| verdict.bar.is_some());
+    let (all, met) = (bars.clone().count(), bars.filter(|verdict| verdict.met).count());
     format!(
         "## Ratios\n\nFencepost's median divided by the other's, and the bar that it must reach. \
-         {met} of {} are met.\n\n{}\n",
-        verdicts.len(),
+         {met} of {all} are met.\n\n{}\n",
         markdown(&["what", "ratio", "bar", ""], &rows)
     )
 }
@@ -117,12 +122,48 @@ mod tests {
     }
 
     #[test]
+    fn the_page_speaks_only_of_what_was_measured() {
+        let versions = ["etcd", "fencepost"].map(|name| (name.to_owned(), "1.0".to_owned()));
+        let mut about = About { versions: versions.to_vec(), ..About::default() };
+        let page_of = |about: &About| page(&figures(), &[], &[], about);
+        let plain = page_of(&about);
+        assert!(plain.starts_with("# Fencepost beside its peers\n\netcd and Fencepost, measured"));
+        for absent in
+            ["ZooKeeper", "Redis", "redis", "- W2", "- W5", "real-time", ".svg", "one round"]
+        {
+            assert!(!plain.contains(absent), "{absent} was not measured: {plain}");
+        }
+        for present in ["- `etcd`:", "- `fencepost`:", "- W1:", "- etcd: 1.0"] {
+            assert!(plain.contains(present), "{present} is missing: {plain}");
+        }
+        about.is_realtime = true;
+        about.plots = vec!["latency".to_owned()];
+        let other = page_of(&about);
+        assert!(other.contains("real-time priority"), "{other}");
+        assert!(other.contains("performance/latency.svg"), "{other}");
+        assert!(!other.contains("performance/throughput.svg"), "{other}");
+    }
+
+    #[test]
     fn a_missed_bar_and_a_failed_cell_are_told() {
-        let verdict =
-            Verdict { name: "w1_64_etcd".into(), ratio: 4.0, bar: 5.0, at: "least", met: false };
+        let verdict = Verdict {
+            name: "w1_64_etcd".into(),
+            ratio: 4.0,
+            bar: Some(5.0),
+            at: "least",
+            met: false,
+        };
+        let told = Verdict {
+            name: "w1_64_zookeeper_lean".into(),
+            ratio: 2.0,
+            bar: None,
+            at: "any",
+            met: true,
+        };
         let failures = ["w2 etcd: it does not come up".to_owned()];
-        let page = page(&figures(), &[verdict], &failures, &About::default());
+        let page = page(&figures(), &[verdict, told], &failures, &About::default());
         assert!(page.contains("| w1 64 etcd | 4.00 | at least 5.00 | **missed** |"), "{page}");
+        assert!(page.contains("| w1 64 zookeeper lean | 2.00 | none |  |"), "{page}");
         assert!(page.contains("0 of 1 are met"), "{page}");
         assert!(page.contains("- w2 etcd: it does not come up"), "{page}");
     }

@@ -8,6 +8,7 @@ mod rare;
 mod steps;
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -69,8 +70,10 @@ pub struct Plan {
     pub held: u64,
     pub held_growth: u64,
     pub watch: Duration,
-    /// Whether to record where Fencepost spends its time, beside every cell of W1.
+    /// Whether to record where Fencepost and the load spend their time, beside every cell of W1.
     pub profile: bool,
+    /// Rows that no bar is about are left out, so that the rest takes less than three minutes.
+    pub quick: bool,
     pub places: Places,
 }
 
@@ -83,17 +86,36 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Notes a cell that failed; whatever else was measured counts all the same.
+    /// Notes a cell that failed; whatever else was measured counts all the same. What fails in every
+    /// round for the same reason is told once.
     fn note(&mut self, cell: &str, outcome: anyhow::Result<()>) {
         if let Err(error) = outcome {
-            say(&format!("  FAILED {cell}: {error:#}"));
-            self.failures.push(format!("{cell}: {error:#}"));
+            let failure = format!("{cell}: {error:#}");
+            say(&format!("  FAILED {failure}"));
+            if !self.failures.contains(&failure) {
+                self.failures.push(failure);
+            }
         }
     }
 }
 
+/// How long a cell may take beside its window: connections and leases are made first.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cell that must not take for ever, whatever the server does.
+async fn within<T>(
+    window: Window,
+    cell: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let limit = window.warm + window.counted + PATIENCE;
+    match tokio::time::timeout(limit, cell).await {
+        Ok(outcome) => outcome,
+        Err(_) => anyhow::bail!("no end after {limit:?}: the server does not answer any more"),
+    }
+}
+
 /// A line about how it goes, where nobody takes it for a result.
-pub(crate) fn say(line: &str) {
+pub fn say(line: &str) {
     // Whoever has closed standard error does not want to hear it.
     let _ = writeln!(io::stderr(), "{line}");
 }

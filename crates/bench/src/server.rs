@@ -56,6 +56,8 @@ pub struct Places {
     pub fencepost: PathBuf,
     /// An earlier one, to compare with.
     pub baseline: Option<PathBuf>,
+    /// Where profiles go.
+    pub out: PathBuf,
     /// Below it, data directories are made.
     pub data: PathBuf,
 }
@@ -79,7 +81,7 @@ pub struct Server {
     pub addresses: Vec<SocketAddr>,
     children: Vec<Child>,
     /// Last, so that nobody writes there any more when it goes.
-    _data: TempDir,
+    data: TempDir,
 }
 
 impl Server {
@@ -103,7 +105,7 @@ impl Server {
             children.push(child.with_context(|| format!("cannot start {}", system.name()))?);
             addresses.push(client);
         }
-        Ok(Server { system, addresses, children, _data: data })
+        Ok(Server { system, addresses, children, data })
     }
 
     pub fn pids(&self) -> Vec<u32> {
@@ -113,6 +115,16 @@ impl Server {
     /// The resident memory of all its processes, in bytes.
     pub fn memory(&self) -> anyhow::Result<f64> {
         self.pids().into_iter().map(machine::memory).sum()
+    }
+
+    /// The last line that one of its processes wrote before it ended by itself, if one has.
+    pub fn ended(&mut self) -> Option<String> {
+        let is_over = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_some());
+        let at = self.children.iter_mut().position(is_over)?;
+        let log = std::fs::read(self.data.path().join(format!("log-{at}"))).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log).into_owned();
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        Some(last.unwrap_or("it said nothing").trim().to_owned())
     }
 
     /// Kills one member without a word.
@@ -157,6 +169,18 @@ fn program(name: &str) -> anyhow::Result<PathBuf> {
         Some(path) => Ok(path),
         None => bail!("{name} is not installed: `cargo xtask bench` installs it where it may"),
     }
+}
+
+/// Why a system cannot be started here, if it cannot.
+pub fn missing(system: System, places: &Places) -> Option<String> {
+    let looked_for = match system {
+        System::Etcd => program("etcd").map(drop),
+        System::Zookeeper => zookeeper::is_there(),
+        System::Redis | System::RedisAof => program("redis-server").map(drop),
+        System::Fencepost => Ok(()),
+        System::Baseline => places.baseline().map(drop),
+    };
+    looked_for.err().map(|error| error.to_string())
 }
 
 /// The size of the program that a system is, in bytes.

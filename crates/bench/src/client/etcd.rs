@@ -1,54 +1,35 @@
-//! etcd's `v3lock`, as etcd's own clients call it. Also spoken to Fencepost's door for etcd.
+//! etcd's `v3lock` with the crate that etcd's users have in Rust. Also spoken to Fencepost's door for
+//! etcd.
 
 use std::net::SocketAddr;
 
-use anyhow::Context as _;
-use bytes::Bytes;
-use fencepost_proto::etcd::etcdserverpb::LeaseGrantRequest;
-use fencepost_proto::etcd::etcdserverpb::lease_client::LeaseClient;
-use fencepost_proto::etcd::v3lockpb::lock_client::LockClient;
-use fencepost_proto::etcd::v3lockpb::{LockRequest, UnlockRequest};
-use tonic::transport::{Channel, Endpoint};
+use etcd_client::{Client, LockOptions};
 
 /// Longer than any run, so that nobody has to renew it.
 const TTL_S: i64 = 3_600;
 
 /// One client, with a connection and a lease.
 pub struct Etcd {
-    locks: LockClient<Channel>,
+    client: Client,
     lease: i64,
-    key: Bytes,
-}
-
-/// A connection, set up as etcd's clients do it.
-pub async fn channel(address: SocketAddr) -> anyhow::Result<Channel> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-    endpoint.connect().await.context("cannot connect")
+    key: Vec<u8>,
 }
 
 impl Etcd {
     pub async fn open(address: SocketAddr) -> anyhow::Result<Etcd> {
-        Etcd::with_ttl(address, TTL_S).await
-    }
-
-    /// With a lease of so many seconds.
-    pub async fn with_ttl(address: SocketAddr, ttl: i64) -> anyhow::Result<Etcd> {
-        let channel = channel(address).await?;
-        let request = LeaseGrantRequest { ttl, ..Default::default() };
-        let granted = LeaseClient::new(channel.clone()).lease_grant(request).await?.into_inner();
-        Ok(Etcd { locks: LockClient::new(channel), lease: granted.id, key: Bytes::new() })
+        let mut client = Client::connect([format!("http://{address}")], None).await?;
+        let lease = client.lease_grant(TTL_S, None).await?.id();
+        Ok(Etcd { client, lease, key: Vec::new() })
     }
 
     pub async fn acquire(&mut self, name: &str) -> anyhow::Result<()> {
-        let name = Bytes::copy_from_slice(name.as_bytes());
-        let answer = self.locks.lock(LockRequest { name, lease: self.lease }).await?;
-        self.key = answer.into_inner().key;
+        let options = LockOptions::new().with_lease(self.lease);
+        self.key = self.client.lock(name, Some(options)).await?.key().to_vec();
         Ok(())
     }
 
     pub async fn release(&mut self) -> anyhow::Result<()> {
-        let key = std::mem::take(&mut self.key);
-        self.locks.unlock(UnlockRequest { key }).await?;
+        self.client.unlock(std::mem::take(&mut self.key)).await?;
         Ok(())
     }
 }

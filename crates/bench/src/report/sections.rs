@@ -120,11 +120,11 @@ const KEYS: Section = Section {
 };
 
 /// All sections that have figures.
-pub(super) fn all(figures: &Figures) -> String {
-    SECTIONS.iter().chain([&KEYS]).map(|section| one(figures, section)).collect()
+pub(super) fn all(figures: &Figures, drawn: &[String]) -> String {
+    SECTIONS.iter().chain([&KEYS]).map(|section| one(figures, section, drawn)).collect()
 }
 
-fn one(figures: &Figures, section: &Section) -> String {
+fn one(figures: &Figures, section: &Section, drawn: &[String]) -> String {
     let tables: String = ["1n", "3n"]
         .into_iter()
         .flat_map(|nodes| points(figures, section, nodes).into_iter().map(move |at| (nodes, at)))
@@ -137,7 +137,7 @@ fn one(figures: &Figures, section: &Section) -> String {
     if !section.about.is_empty() {
         let _ = writeln!(out, "{}\n", section.about);
     }
-    for plot in section.plots {
+    for plot in section.plots.iter().filter(|plot| drawn.iter().any(|name| name == *plot)) {
         let _ = writeln!(out, "![{}](performance/{plot}.svg)\n", plot.replace('-', " "));
     }
     out + &tables
@@ -182,6 +182,7 @@ fn table(figures: &Figures, section: &Section, nodes: &str, point: &str) -> Stri
 /// What a point is.
 fn describe(workload: &str, point: &str) -> String {
     match workload {
+        "w1" if point == "1" => "1 client".to_owned(),
         "w1" => format!("{point} clients"),
         "w2" => format!("{point} waiters"),
         "w3" => format!("{point} in flight"),

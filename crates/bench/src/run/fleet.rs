@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::bail;
+
 use super::{Plan, say};
 use crate::client::{self, Kind};
 use crate::server::{Places, Server, System};
@@ -17,25 +19,41 @@ pub(super) struct Fleet {
     nodes: usize,
     places: Places,
     servers: BTreeMap<System, Server>,
+    /// Why a server did not come up. It is not waited for again in every cell.
+    failed: BTreeMap<System, String>,
 }
 
 impl Fleet {
     pub(super) fn new(nodes: usize, plan: &Plan) -> Fleet {
-        Fleet { nodes, places: plan.places.clone(), servers: BTreeMap::new() }
+        Fleet {
+            nodes,
+            places: plan.places.clone(),
+            servers: BTreeMap::new(),
+            failed: BTreeMap::new(),
+        }
     }
 
     /// A new server that answers.
     pub(super) async fn fresh(&self, kind: Kind) -> anyhow::Result<Server> {
-        let server = Server::start(kind.system(), self.nodes, &self.places)?;
-        client::ready(kind, &server).await?;
+        let mut server = Server::start(kind.system(), self.nodes, &self.places)?;
+        client::ready(kind, &mut server).await?;
         Ok(server)
     }
 
     /// The server that is kept for a kind of client.
     pub(super) async fn kept(&mut self, kind: Kind) -> anyhow::Result<&Server> {
         let system = kind.system();
+        if let Some(failed) = self.failed.get(&system) {
+            bail!("{failed}");
+        }
         if !self.servers.contains_key(&system) {
-            let server = self.fresh(kind).await?;
+            let server = match self.fresh(kind).await {
+                Ok(server) => server,
+                Err(error) => {
+                    self.failed.insert(system, format!("{error:#}"));
+                    return Err(error);
+                }
+            };
             if system == System::Zookeeper {
                 say("  warming ZooKeeper");
                 let window = Window { warm: Duration::ZERO, counted: WARM_UP };

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use super::fleet::Fleet;
-use super::{Outcome, Plan, Workload, say};
+use super::{Outcome, Plan, Workload, say, within};
 use crate::client::Kind;
 use crate::latency::Latency;
 use crate::profile::Recording;
@@ -62,13 +64,30 @@ impl Steps<'_> {
         }
     }
 
-    /// The kinds of clients that are wanted, of these.
+    /// The kinds of clients that are wanted, of these; every other round in the opposite order, so that
+    /// nobody always comes after the same neighbour.
     pub(super) fn wanted(&self, kinds: &[Kind]) -> Vec<Kind> {
         let is_wanted = |kind: &&Kind| {
             let system = kind.system();
-            self.plan.peers.contains(&system) && (self.nodes == 1 || system.is_replicated())
+            let is_left_out = self.plan.quick && kind.has_no_bar();
+            let can_be = self.nodes == 1 || system.is_replicated();
+            self.plan.peers.contains(&system) && can_be && !is_left_out
         };
-        kinds.iter().filter(is_wanted).copied().collect()
+        let mut wanted: Vec<Kind> = kinds.iter().filter(is_wanted).copied().collect();
+        if self.round.is_multiple_of(2) {
+            wanted.reverse();
+        }
+        wanted
+    }
+
+    /// Notes how a cell went that an earlier build may not know how to answer.
+    fn note(&mut self, cell: &str, kind: Kind, outcome: anyhow::Result<()>) {
+        let outcome = if kind.system() == System::Baseline {
+            outcome.context("the earlier build does not do this as the present one does")
+        } else {
+            outcome
+        };
+        self.out.note(cell, outcome);
     }
 
     pub(super) fn add(&mut self, workload: &str, point: &str, who: &str, metric: &str, value: f64) {
@@ -95,6 +114,7 @@ impl Steps<'_> {
         let kinds = self.wanted(&[
             Kind::Etcd,
             Kind::Zookeeper,
+            Kind::ZookeeperLean,
             Kind::Redis,
             Kind::RedisShared,
             Kind::RedisAof,
@@ -108,7 +128,7 @@ impl Steps<'_> {
         for clients in self.plan.clients.clone() {
             for &kind in &kinds {
                 let outcome = self.cycle(kind, clients).await;
-                self.out.note(&format!("w1 {} {clients}", kind.name()), outcome);
+                self.note(&format!("w1 {} {clients}", kind.name()), kind, outcome);
             }
         }
     }
@@ -116,17 +136,22 @@ impl Steps<'_> {
     pub(super) async fn cycle(&mut self, kind: Kind, clients: usize) -> anyhow::Result<()> {
         let window = self.plan.window;
         let (point, who) = (clients.to_string(), kind.name());
-        let data = self.plan.places.data.join(format!("profile-{who}-{}n-{point}", self.nodes));
-        let server = self.fleet.kept(kind).await?;
+        let cell = format!("w1-{}n-{point}-{who}", self.nodes);
         let is_ours = matches!(kind.system(), System::Fencepost | System::Baseline);
-        let recording = if self.plan.profile && is_ours {
-            Some(Recording::start(&server.pids(), window.warm + window.counted, &data)?)
+        // The last round, when everything is warm.
+        let is_profiled = self.plan.profile && is_ours && self.round == self.plan.rounds;
+        let server = self.fleet.kept(kind).await?;
+        let recording = if is_profiled {
+            let length = window.warm + window.counted;
+            Some(Recording::start(server.pids(), length, &self.plan.places.out, &cell)?)
         } else {
             None
         };
-        let done = cycle::run(kind, server, clients, window).await?;
+        let done = within(window, cycle::run(kind, server, clients, window)).await?;
         if let Some(recording) = recording {
-            say(&format!("  profile in {}", recording.finish().await?.display()));
+            for written in recording.finish().await? {
+                say(&format!("  profile: {}", written.display()));
+            }
         }
         self.add("w1", &point, who, "per_s", done.per_s);
         self.add_latency("w1", &point, who, &done.acquire);
@@ -152,13 +177,14 @@ impl Steps<'_> {
         for kind in self.wanted(&[
             Kind::Etcd,
             Kind::Zookeeper,
+            Kind::ZookeeperLean,
             Kind::Redis,
             Kind::RedisAof,
             Kind::Fencepost,
             Kind::Baseline,
         ]) {
             let outcome = self.hand_over(kind).await;
-            self.out.note(&format!("w2 {}", kind.name()), outcome);
+            self.note(&format!("w2 {}", kind.name()), kind, outcome);
         }
         if self.nodes == 1 && self.plan.peers.contains(&System::Fencepost) {
             for waiters in [WAITERS, self.plan.waiters] {
@@ -169,15 +195,16 @@ impl Steps<'_> {
     }
 
     async fn hand_over(&mut self, kind: Kind) -> anyhow::Result<()> {
-        let (window, name) = (self.plan.window, format!("handoff-{}", self.round));
+        let (window, name) = (self.plan.window, format!("{}-{}", kind.name(), self.round));
         let done = if kind == Kind::Etcd {
             // A used etcd may never again grant to a waiter of its lock service.
             let server = self.fleet.fresh(kind).await?;
-            let done = handoff::run(kind, &server, WAITERS, &name, window).await;
+            let done = within(window, handoff::run(kind, &server, WAITERS, &name, window)).await;
             server.stop().await;
             done?
         } else {
-            handoff::run(kind, self.fleet.kept(kind).await?, WAITERS, &name, window).await?
+            let server = self.fleet.kept(kind).await?;
+            within(window, handoff::run(kind, server, WAITERS, &name, window)).await?
         };
         self.add_hand_over(kind.name(), WAITERS, &done);
         Ok(())
@@ -212,7 +239,7 @@ impl Steps<'_> {
         let window = Window { warm: self.plan.window.warm + queueing, ..self.plan.window };
         let name = format!("shared-{}-{waiters}", self.round);
         let server = self.fleet.kept(Kind::Fencepost).await?;
-        let done = handoff::run_shared(server, waiters, &name, window).await?;
+        let done = within(window, handoff::run_shared(server, waiters, &name, window)).await?;
         self.add_hand_over("fencepost-shared", waiters, &done);
         Ok(())
     }
@@ -227,7 +254,7 @@ impl Steps<'_> {
             Kind::Baseline,
         ]) {
             let outcome = self.renew(kind).await;
-            self.out.note(&format!("w3 {}", kind.name()), outcome);
+            self.note(&format!("w3 {}", kind.name()), kind, outcome);
         }
     }
 
@@ -248,7 +275,7 @@ impl Steps<'_> {
         let mut best = 0.0_f64;
         for (point, shape) in shapes {
             let server = self.fleet.kept(kind).await?;
-            let done = renew::run(kind, server, *shape, window).await?;
+            let done = within(window, renew::run(kind, server, *shape, window)).await?;
             self.add("w3", point, who, "per_s", done.per_s);
             self.add("w3", point, who, "cores_servers", done.cores.servers);
             self.add("w3", point, who, "cores_others", done.cores.others);

@@ -13,8 +13,14 @@ use super::{Recipe, free_ports, program};
 pub(super) const JAR: &str = "/usr/share/java/zookeeper.jar";
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-pub(super) fn recipes(nodes: usize, data: &Path) -> anyhow::Result<Vec<Recipe>> {
+/// An error says what is missing.
+pub(super) fn is_there() -> anyhow::Result<()> {
     ensure!(Path::new(JAR).is_file(), "ZooKeeper is not installed: {JAR} is missing");
+    program("java").map(drop)
+}
+
+pub(super) fn recipes(nodes: usize, data: &Path) -> anyhow::Result<Vec<Recipe>> {
+    is_there()?;
     let ports = free_ports(nodes * 3)?;
     let (clients, rest) = ports.split_at(nodes);
     let (peers, elections) = rest.split_at(nodes);

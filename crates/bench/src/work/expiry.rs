@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Etcd, Fencepost, Kind, Redis, SESSION_MS_MIN, Zookeeper};
+use crate::client::{Client, EtcdLean, Fencepost, Kind, Redis, SESSION_MS_MIN, ZookeeperLean};
 use crate::clock;
 use crate::server::{Server, System};
 
@@ -63,8 +63,8 @@ async fn one(kind: Kind, address: SocketAddr, name: &str) -> anyhow::Result<f64>
 
 async fn plain(kind: Kind, address: SocketAddr) -> anyhow::Result<Client> {
     Ok(match kind.system() {
-        System::Etcd => Client::Etcd(Etcd::open(address).await?),
-        System::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
+        System::Etcd => Client::EtcdLean(EtcdLean::open(address).await?),
+        System::Zookeeper => Client::ZookeeperLean(ZookeeperLean::open(address).await?),
         System::Redis | System::RedisAof => Client::Redis(Redis::open(address).await?),
         System::Fencepost | System::Baseline => {
             Client::Fencepost(Box::new(Fencepost::open(address).await?))
@@ -81,12 +81,12 @@ async fn short_lived(
     let millis = i64::try_from(ttl.as_millis())?;
     Ok(match kind.system() {
         System::Etcd => {
-            let client = Etcd::with_ttl(address, millis / 1_000).await?;
-            (Client::Etcd(client), Some(clock::now()))
+            let client = EtcdLean::with_ttl(address, millis / 1_000).await?;
+            (Client::EtcdLean(client), Some(clock::now()))
         }
         System::Zookeeper => {
-            let client = Zookeeper::with_session(address, SESSION_MS_MIN).await?;
-            (Client::Zookeeper(client), None)
+            let client = ZookeeperLean::with_session(address, SESSION_MS_MIN).await?;
+            (Client::ZookeeperLean(client), None)
         }
         System::Redis | System::RedisAof => {
             let mut client = Redis::open(address).await?;

@@ -9,7 +9,7 @@ use fencepost_proto::etcd::etcdserverpb::maintenance_client::MaintenanceClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::client::{self, Client, Etcd, Fencepost, Kind, Zookeeper};
+use crate::client::{self, Client, EtcdLean, Fencepost, Kind, ZookeeperLean};
 use crate::clock;
 use crate::server::{Server, System};
 
@@ -91,7 +91,7 @@ impl Asker {
             Some(client) => client,
             none => none.insert(open(self.kind, address).await?),
         };
-        if let Client::Zookeeper(zookeeper) = client {
+        if let Client::ZookeeperLean(zookeeper) = client {
             return zookeeper.make_ephemeral(&format!("/try-{}", self.no)).await;
         }
         client.acquire(&format!("try/{}", self.no)).await
@@ -100,8 +100,8 @@ impl Asker {
 
 async fn open(kind: Kind, address: SocketAddr) -> anyhow::Result<Client> {
     Ok(match kind.system() {
-        System::Etcd => Client::Etcd(Etcd::open(address).await?),
-        System::Zookeeper => Client::Zookeeper(Zookeeper::open(address).await?),
+        System::Etcd => Client::EtcdLean(EtcdLean::open(address).await?),
+        System::Zookeeper => Client::ZookeeperLean(ZookeeperLean::open(address).await?),
         // It stays where it is, as the others do.
         System::Fencepost | System::Baseline => {
             Client::Fencepost(Box::new(Fencepost::stay(address).await?))

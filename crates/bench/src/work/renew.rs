@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{Cores, Span, Window, cores_over};
-use crate::client::{self, Kind, Mux, Redis, Zookeeper};
+use crate::client::{self, Kind, Mux, Redis, ZookeeperLean};
 use crate::clock;
 use crate::server::{Server, System};
 
@@ -37,7 +37,7 @@ pub struct Renewals {
 /// Everything it takes for one connection: opened and with its leases, before anything is timed.
 enum Link {
     Etcd(tonic::transport::Channel, Vec<i64>),
-    Zookeeper(Vec<Zookeeper>),
+    Zookeeper(Vec<ZookeeperLean>),
     Redis(Redis, Vec<String>),
     Fencepost(Mux, Vec<(i64, u64)>),
 }
@@ -86,7 +86,7 @@ async fn open(kind: Kind, address: SocketAddr, number: usize) -> anyhow::Result<
         System::Zookeeper => {
             let mut sessions = Vec::new();
             for _ in 0..leases {
-                sessions.push(Zookeeper::open(address).await?);
+                sessions.push(ZookeeperLean::open(address).await?);
             }
             Link::Zookeeper(sessions)
         }
@@ -153,7 +153,7 @@ async fn etcd(
     Ok(count)
 }
 
-async fn zookeeper(mut sessions: Vec<Zookeeper>, span: Span) -> anyhow::Result<u64> {
+async fn zookeeper(mut sessions: Vec<ZookeeperLean>, span: Span) -> anyhow::Result<u64> {
     let mut count = 0;
     loop {
         for session in &mut sessions {

@@ -17,8 +17,8 @@ pub struct Start {
 
 pub async fn run(kind: Kind, places: &Places) -> anyhow::Result<Start> {
     let begun = clock::now();
-    let server = Server::start(kind.system(), 1, places)?;
-    client::ready(kind, &server).await?;
+    let mut server = Server::start(kind.system(), 1, places)?;
+    client::ready(kind, &mut server).await?;
     let first_lock = begun.elapsed();
     clock::pass(IDLE).await;
     let idle_bytes = server.memory()?;

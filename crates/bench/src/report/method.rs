@@ -41,8 +41,8 @@ const ROWS: [(&str, &str); 13] = [
     (
         "etcd",
         "the lock service `v3lock`, one `Lock` and one `Unlock` for a cycle, with the crate \
-         `etcd-client` 0.20; a connection and a lease for each client, clients spread over the nodes. W3 to \
-         W7 and the watch are made with bare stubs of the published schemas, over the same gRPC library as \
+         `etcd-client` 0.20; a connection and a lease for each client, clients spread over the nodes. W3, \
+         W5, W6, W7, keys and watches are made with bare stubs of the published schemas, over the same gRPC library as \
          Fencepost's.",
     ),
     (

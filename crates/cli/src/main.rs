@@ -53,6 +53,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::common::Common;
 use crate::origin::Sources;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A distributed lock service: first come, first served, and every grant carries a fencing token.
 #[derive(Parser)]
 #[command(name = "fencepost", bin_name = "fencepost", version, arg_required_else_help = true)]

@@ -16,6 +16,8 @@ pub(crate) struct Head {
     header: Mutex<v1::Header>,
     /// The revision that this member has applied.
     revision: AtomicU64,
+    /// Which edition of the header this is, and whether this member leads by it, in the lowest bit.
+    edition: AtomicU64,
     /// Counts changes of who leads and who belongs to the cluster.
     changes: watch::Sender<u64>,
 }
@@ -26,6 +28,7 @@ impl Head {
             handle: handle.clone(),
             header: Mutex::new(v1::Header::default()),
             revision: AtomicU64::new(0),
+            edition: AtomicU64::new(0),
             changes: watch::Sender::new(0),
         };
         head.refresh();
@@ -55,6 +58,9 @@ impl Head {
             leader_address: address.unwrap_or_default(),
             incarnation: status.incarnation,
         };
+        let leads = u64::from(leader == status.id);
+        let edition = self.edition.load(Ordering::Relaxed);
+        self.edition.store(((edition | 1) + 1) | leads, Ordering::Release);
         drop(header);
         self.changes.send_modify(|changes| *changes += 1);
     }
@@ -71,7 +77,24 @@ impl Head {
 
     /// The header of an answer that is about no revision in particular.
     pub(crate) fn now(&self) -> v1::Header {
-        self.at(Revision(self.revision.load(Ordering::Relaxed)))
+        self.at(self.revision())
+    }
+
+    /// The header of an answer to somebody who was told `told` before: while this member leads, and
+    /// has said so, there is nothing new but the revision.
+    pub(crate) fn brief(&self, told: &AtomicU64, revision: Revision) -> v1::Header {
+        let edition = self.edition.load(Ordering::Acquire);
+        let leads = edition & 1 == 1;
+        if leads && told.load(Ordering::Relaxed) == edition {
+            return v1::Header { revision: show::signed(revision.0), ..v1::Header::default() };
+        }
+        told.store(edition, Ordering::Relaxed);
+        self.at(revision)
+    }
+
+    /// The revision that this member has applied.
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Relaxed))
     }
 
     /// Who leads; nobody, if that is not known.

@@ -15,10 +15,11 @@ mod turn;
 mod watches;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_core::command::{Action, Command, Disconnect, LeaseRef};
-use fencepost_core::{ClientId, Epoch, LeaseId, LockName};
+use fencepost_core::{ClientId, Epoch, LeaseId, LockName, Revision};
 use fencepost_node::io::{Class, RequestId};
 use fencepost_node::shell::Line;
 use fencepost_proto::v1;
@@ -44,6 +45,8 @@ pub(crate) struct Session {
     outbox: Arc<Outbox>,
     /// Where the client is.
     address: ClientId,
+    /// Which header the client was told, if it is one who remembers.
+    told: Option<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -145,8 +148,23 @@ impl Session {
         let outbox = Arc::<Outbox>::default();
         let line = house.handle.line(Box::new(Answers(Arc::clone(&outbox))));
         house.metrics.sessions.inc();
+        // Whoever greets speaks the protocol of sessions, in which headers may be brief.
+        let told = client.is_none().then(AtomicU64::default);
         let state = Mutex::new(State { client, ..State::default() });
-        Arc::new(Session { house: Arc::clone(house), line, outbox, address, state })
+        Arc::new(Session { house: Arc::clone(house), line, outbox, address, told, state })
+    }
+
+    /// The header of an answer as of this revision.
+    fn header_at(&self, revision: Revision) -> v1::Header {
+        match &self.told {
+            Some(told) => self.house.head.brief(told, revision),
+            None => self.house.head.at(revision),
+        }
+    }
+
+    /// The header of an answer that is about no revision in particular.
+    fn header(&self) -> v1::Header {
+        self.header_at(self.house.head.revision())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,7 +181,7 @@ impl Session {
                 response.response = Some(answer);
             }
             Err(failure) => {
-                response.header = Some(self.house.head.now());
+                response.header = Some(self.header());
                 response.failure = Some(failure.into());
             }
         }

@@ -66,8 +66,11 @@ impl Session {
         self.link.leaving.as_ref().is_some_and(|leaving| leaving.id == link)
     }
 
-    /// An answer tells who leads.
+    /// An answer tells who leads. A brief one comes from a leader who has said so before.
     pub(super) fn consider_leader(&mut self, header: &pb::Header) {
+        if header.member_id == 0 {
+            return;
+        }
         if header.leader_id == 0 {
             self.seek_leader();
             return;

@@ -27,7 +27,7 @@ impl Session {
         let mut told: Vec<(u64, Answered)> = Vec::new();
         match item {
             Item::Response(mut response) => {
-                response.header.get_or_insert_with(|| self.house.head.now());
+                response.header.get_or_insert_with(|| self.header());
                 ready.push_back(*response);
             }
             Item::Delivery(request, delivery) => {
@@ -115,7 +115,7 @@ impl Session {
 
     fn found(&self, kind: &Kind, found: Found) -> Answered {
         let found = found.downcast::<Read>().map_err(|_| unexpected())?;
-        let header = self.house.head.at(found.revision());
+        let header = self.header_at(found.revision());
         let response = match (*found, kind) {
             (Read::Lock(_, now, view), Kind::GetLock) => {
                 let lock = Some(show::lock(&view, now));
@@ -129,7 +129,7 @@ impl Session {
 
     /// The answer to a command that is done at once.
     fn done(&self, state: &mut State, kind: &Kind, reply: Reply) -> Answered {
-        let header = self.house.head.at(reply.revision);
+        let header = self.header_at(reply.revision);
         let response = match (kind, reply.outcome) {
             // What is not held cannot be given back, and that does no harm.
             (Kind::Release, Outcome::Rejected(Reason::NotHolder | Reason::TokenMismatch(..))) => {
@@ -188,7 +188,7 @@ impl Session {
             Outcome::Queued(place) | Outcome::Reserved(place) => {
                 acquire.told = Some((place.position, place.holder.clone()));
                 let queued = Response::Acquired(show::queued(&place));
-                let header = self.house.head.at(reply.revision);
+                let header = self.header_at(reply.revision);
                 told.push((open.request_id, Ok((header, queued))));
                 let verdict = self.house.pending().queued(&acquire.ticket, reply.revision);
                 state.open.insert(number(request), open);
@@ -220,7 +220,7 @@ impl Session {
                 return;
             }
         };
-        let header = self.house.head.at(reply.revision);
+        let header = self.header_at(reply.revision);
         told.extend(self.end_acquire(state, request, open, header, shown, token));
     }
 
@@ -238,7 +238,7 @@ impl Session {
             return None;
         }
         let queued = Response::Acquired(show::queued(place));
-        Some((open.request_id, Ok((self.house.head.now(), queued))))
+        Some((open.request_id, Ok((self.header(), queued))))
     }
 
     /// A wait has ended.
@@ -264,7 +264,7 @@ impl Session {
                 show::ended("unknown")
             }
         };
-        self.end_acquire(state, request, open, self.house.head.now(), shown, granted)
+        self.end_acquire(state, request, open, self.header(), shown, granted)
     }
 
     /// What became of a wait was not seen. The answer that the state has kept says it.

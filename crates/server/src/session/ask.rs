@@ -65,7 +65,7 @@ impl Session {
             (Some(Request::Ping(_)), Some(_)) => {
                 drop(state);
                 let pong = Response::Pong(v1::Ping {});
-                self.say(request_id, Ok((self.house.head.now(), pong)));
+                self.say(request_id, Ok((self.header(), pong)));
                 return Next::GoOn;
             }
             (Some(Request::Watch(watch)), Some(_)) => {
@@ -116,7 +116,7 @@ impl Session {
         state.client = Some(ClientId::from(&*hello.client_id));
         let requests_max = u32::try_from(limits::REQUESTS_MAX).unwrap_or(u32::MAX);
         let welcome = v1::SessionWelcome { version: VERSION, requests_max };
-        Ok((self.house.head.now(), Response::Welcome(welcome)))
+        Ok((self.header(), Response::Welcome(welcome)))
     }
 
     fn ask(

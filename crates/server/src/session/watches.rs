@@ -109,7 +109,7 @@ impl Session {
         // Both the watch and the wish to end it are answered.
         for request_id in [watching.request_id, request_id] {
             let canceled = canceled(watch_id, "canceled by the client");
-            self.say(request_id, Ok((self.house.head.now(), Response::Watch(canceled))));
+            self.say(request_id, Ok((self.header(), Response::Watch(canceled))));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Session {
                 return vec![(request_id, Err(why.into()))];
             }
         };
-        let answer = |told| (request_id, Ok((self.house.head.at(found.revision), told)));
+        let answer = |told| (request_id, Ok((self.header_at(found.revision), told)));
         if let Some(oldest) = found.compacted {
             self.drop_watch(state, number);
             let told = v1::WatchResponse {
@@ -215,7 +215,7 @@ impl Session {
         let events = happened.events.iter().map(|event| show::event(event, happened.now));
         let (watch_id, events) = (watching.watch_id, events.collect());
         let told = v1::WatchResponse { watch_id, events, ..v1::WatchResponse::default() };
-        Some((watching.request_id, Ok((self.house.head.at(revision), Response::Watch(told)))))
+        Some((watching.request_id, Ok((self.header_at(revision), Response::Watch(told)))))
     }
 
     /// The watch was ended because its reader is too slow.
@@ -225,7 +225,7 @@ impl Session {
             resume_revision: show::signed(resume.0),
             ..canceled(watching.watch_id, "events were read too slowly")
         };
-        Some((watching.request_id, Ok((self.house.head.now(), Response::Watch(told)))))
+        Some((watching.request_id, Ok((self.header(), Response::Watch(told)))))
     }
 
     /// How far the watch is.
@@ -236,7 +236,7 @@ impl Session {
             is_progress: true,
             ..v1::WatchResponse::default()
         };
-        Some((watching.request_id, Ok((self.house.head.at(revision), Response::Watch(told)))))
+        Some((watching.request_id, Ok((self.header_at(revision), Response::Watch(told)))))
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct WatchEvents {
     pub(crate) buffered: Arc<Buffered>,
 }
 
+/// Items for which an idle stream keeps room: what one client that asks one thing at a time needs.
+const ITEMS_IDLE_MAX: usize = 4;
 /// What an item costs beside what it carries.
 const ITEM_BYTES: usize = 128;
 
@@ -183,8 +185,10 @@ impl Outbox {
         }
         match &mut state.finish {
             None => {
-                // An idle stream keeps no room for what it may say one day.
-                state.items = VecDeque::new();
+                // An idle stream keeps little room for what it may say one day.
+                if state.items.capacity() > ITEMS_IDLE_MAX {
+                    state.items = VecDeque::new();
+                }
                 state.waker = Some(cx.waker().clone());
                 Poll::Pending
             }

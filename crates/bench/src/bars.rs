@@ -51,9 +51,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether this is about an earlier build.
+    pub fn is_regression(&self) -> bool {
+        self.name.starts_with(EARLIER)
+    }
+
     /// Whether this is about an earlier build that was faster, by more than may be.
     pub fn is_slower(&self) -> bool {
-        self.name.starts_with(EARLIER) && !self.met
+        self.is_regression() && !self.met
     }
 }
 

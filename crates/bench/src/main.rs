@@ -92,9 +92,18 @@ enum Format {
     Json,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
     let args = Args::parse();
-    let mut plan = plan(&args)?;
+    let outcome = measure(&args);
+    outcome.unwrap_or_else(|error| {
+        // One line, and the last one: a backtrace would bury what the reader needs.
+        run::say(&format!("fencepost-bench: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn measure(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut plan = plan(args)?;
     if plan.profile {
         profile::check()?;
     }
@@ -106,10 +115,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut outcome = runtime.block_on(run::run(&plan))?;
     outcome.failures.splice(0..0, missing);
     let verdicts = bars::judge(&outcome.figures);
-    tell(&args, &outcome, &verdicts)?;
-    tell_slower(&args, &verdicts);
+    tell(args, &outcome, &verdicts)?;
+    tell_slower(args, &verdicts);
     if args.write {
-        write(&args, &plan, &outcome, &verdicts, before)?;
+        write(args, &plan, &outcome, &verdicts, before)?;
     }
     let good = verdicts.iter().all(|verdict| verdict.met) && outcome.failures.is_empty();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -274,13 +283,14 @@ fn tell(args: &Args, outcome: &Outcome, verdicts: &[Verdict]) -> anyhow::Result<
 /// The cells in which an earlier build was faster by more than it may, by name, as the last word.
 fn tell_slower(args: &Args, verdicts: &[Verdict]) {
     let Some(revision) = &args.baseline_revision else { return };
+    let compared = verdicts.iter().filter(|verdict| verdict.is_regression()).count();
     let slower: Vec<String> = verdicts
         .iter()
         .filter(|verdict| verdict.is_slower())
         .map(|verdict| format!("{} ({})", verdict.name, table::number(verdict.ratio)))
         .collect();
     run::say(&if slower.is_empty() {
-        format!("no cell is slower than at {revision} by more than 15 %")
+        format!("of {compared} cells compared, none is slower than at {revision} by more than 15 %")
     } else {
         format!("SLOWER than at {revision} by more than 15 %: {}", slower.join(", "))
     });

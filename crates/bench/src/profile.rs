@@ -95,6 +95,8 @@ fn draw(stacks: &[u8], title: &str, picture: &Path) -> anyhow::Result<()> {
     ensure!(!folded.is_empty(), "`perf` has seen nothing of it");
     let mut options = flamegraph::Options::default();
     title.clone_into(&mut options.title);
+    // What that event counts.
+    "ns of CPU".clone_into(&mut options.count_name);
     let out = BufWriter::new(File::create(picture)?);
     Ok(flamegraph::from_reader(&mut options, &folded[..], out)?)
 }
@@ -134,9 +136,11 @@ fencepost 4711/4712 1.001003:    1003009 cpu-clock:
         draw(STACKS, "w1-1n-64-fencepost: servers", &picture).unwrap();
         let text = fs::read_to_string(picture).unwrap();
         assert!(text.contains("<svg"), "{text}");
-        for wanted in
-            ["w1-1n-64-fencepost: servers", "inner (1 samples, 50.00%)", "outer (2 samples"]
-        {
+        for wanted in [
+            "w1-1n-64-fencepost: servers",
+            "inner (1,003,009 ns of CPU, 50.00%)",
+            "outer (2,006,018 ns",
+        ] {
             assert!(text.contains(wanted), "{wanted} is missing: {text}");
         }
     }

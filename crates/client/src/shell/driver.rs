@@ -8,11 +8,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::dialer::{Dialer, Road};
+use super::handout::Handouts;
 use super::hold_state::HoldState;
 use super::inbox::Inbox;
 use super::link::{self, LinkEvent};
 use super::outgoing::Outgoing;
 use super::reply::{Granted, LeaseState, Order, Reply};
+use super::turn::{Turn, let_others_run};
 use super::watch_queue::{News, WatchQueue};
 use crate::boot_time::BootTime;
 use crate::core::{
@@ -21,7 +23,7 @@ use crate::core::{
 use crate::error::Error;
 
 /// Readings that may wait for the session.
-const FRAMES_MAX: usize = 1_024;
+const READINGS_MAX: usize = 1_024;
 /// The timers of the runtime stand still while the machine sleeps. So it is woken at least this
 /// often, to see what the clock says.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -52,6 +54,8 @@ pub(super) struct Driver {
     /// What the session wants done, and what it is told because of that. Empty between inputs.
     outputs: Vec<Output>,
     follow_up: Vec<Input>,
+    handouts: Handouts,
+    turn: Turn,
 }
 
 struct Link {
@@ -67,7 +71,7 @@ impl Driver {
         road: Arc<Mutex<Option<Road>>>,
         dialer: Dialer,
     ) -> Driver {
-        let (link_events, from_link) = mpsc::channel(FRAMES_MAX);
+        let (link_events, from_link) = mpsc::channel(READINGS_MAX);
         Driver {
             session,
             inbox,
@@ -85,34 +89,47 @@ impl Driver {
             from_link,
             outputs: Vec::new(),
             follow_up: Vec::new(),
+            handouts: Handouts::default(),
+            turn: Turn::of(0),
         }
     }
 
     /// Runs until the client is closed and everything that was given back is confirmed.
     pub(super) async fn run(mut self) {
         let inbox = Arc::clone(&self.inbox);
-        let mut frames = Vec::with_capacity(FRAMES_MAX);
-        let mut orders = Vec::new();
+        let (mut orders, mut events) = (Vec::new(), Vec::with_capacity(READINGS_MAX));
         loop {
             self.input(Input::Tick);
             inbox.swap(&mut orders);
+            self.turn = Turn::of(orders.len() + events.iter().map(LinkEvent::len).sum::<usize>());
             for order in orders.drain(..) {
                 self.take(order);
+                self.give_way().await;
             }
-            for event in frames.drain(..) {
-                self.link_event(event);
+            for event in events.drain(..) {
+                self.link_event(event).await;
             }
+            self.handouts.hand_out();
             if self.is_done() {
                 return;
             }
             let pause = self.pause();
             tokio::select! {
                 () = inbox.wait() => {}
-                count = self.from_link.recv_many(&mut frames, FRAMES_MAX) => {
+                count = self.from_link.recv_many(&mut events, READINGS_MAX) => {
                     debug_assert!(count > 0, "the driver holds a sender itself");
                 }
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+
+    /// After each thing that was done. At the end of a turn, hands out what is answered, and lets the
+    /// connection write what is to be sent.
+    async fn give_way(&mut self) {
+        if self.turn.is_over() {
+            self.handouts.hand_out();
+            let_others_run().await;
         }
     }
 
@@ -166,7 +183,7 @@ impl Driver {
         }
     }
 
-    fn link_event(&mut self, event: LinkEvent) {
+    async fn link_event(&mut self, event: LinkEvent) {
         match event {
             LinkEvent::Up(id, road) => {
                 if let Some(link) = self.links.get_mut(&id) {
@@ -176,7 +193,8 @@ impl Driver {
             }
             LinkEvent::Frames(id, frames) => {
                 for frame in frames {
-                    self.input(Input::Frame(id, Box::new(frame)));
+                    self.input(Input::Frame(id, frame));
+                    self.give_way().await;
                 }
             }
             LinkEvent::Down(id, why) => {
@@ -270,15 +288,14 @@ impl Driver {
                 let reply = self.replies.remove(&op);
                 match reply {
                     Some(Reply::Acquired(to, _)) => {
-                        // If nobody takes it, it gives itself back.
-                        drop(to.send(Ok(Granted::new(held, state, &self.inbox))));
+                        self.handouts.acquired(to, Granted::new(held, state, &self.inbox));
                     }
                     _ => self.follow_up.push(Input::Release(hold, None)),
                 }
             }
             Output::Released(op, released) => {
                 if let Some(Reply::Released(to)) = self.replies.remove(&op) {
-                    let _ = to.send(Ok(released));
+                    self.handouts.released(to, released);
                 }
             }
             Output::LeaseMade(op, made) => {

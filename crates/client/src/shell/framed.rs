@@ -11,12 +11,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fencepost_proto::framing::{self, CLIENT_PREFACE, Frames, SERVER_PREFACE};
-use fencepost_proto::v1::SessionResponse;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::link::{ANSWER_LEN_MAX, LinkEvent};
+use super::link::{self, ANSWER_LEN_MAX, LinkEvent};
 use super::outgoing::Outgoing;
 use crate::core::LinkId;
 
@@ -111,7 +110,7 @@ impl Wire {
         &mut self,
         cx: &mut Context<'_>,
         outgoing: &Outgoing,
-    ) -> Poll<Result<Vec<SessionResponse>, String>> {
+    ) -> Poll<Result<link::Frames, String>> {
         loop {
             let mut frames = Vec::new();
             while let Some(frame) = self.frames.message().map_err(|why| why.to_string())? {

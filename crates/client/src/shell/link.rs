@@ -16,12 +16,25 @@ use crate::core::LinkId;
 /// The largest answer that is read: a long list of locks or keys.
 pub(crate) const ANSWER_LEN_MAX: usize = 32 << 20;
 
+/// Frames that have come together. They are large, so each is read right into its place.
+pub(super) type Frames = Vec<Box<SessionResponse>>;
+
 /// What happens to a connection.
 pub(super) enum LinkEvent {
     Up(LinkId, Road),
     /// All that has come together.
-    Frames(LinkId, Vec<SessionResponse>),
+    Frames(LinkId, Frames),
     Down(LinkId, String),
+}
+
+impl LinkEvent {
+    /// How many things there are to do.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            LinkEvent::Frames(_, frames) => frames.len(),
+            LinkEvent::Up(..) | LinkEvent::Down(..) => 1,
+        }
+    }
 }
 
 /// Opens a session and reads it to its end.
@@ -87,7 +100,7 @@ async fn over_grpc(
     while let Some(frame) =
         incoming.message().await.map_err(|status| status.message().to_owned())?
     {
-        if events.send(LinkEvent::Frames(id, vec![frame])).await.is_err() {
+        if events.send(LinkEvent::Frames(id, vec![Box::new(frame)])).await.is_err() {
             return Ok(());
         }
     }

@@ -6,11 +6,13 @@
 mod dialer;
 mod driver;
 mod framed;
+mod handout;
 mod hold_state;
 mod inbox;
 mod link;
 mod outgoing;
 mod reply;
+mod turn;
 mod unary;
 mod watch_queue;
 
@@ -64,7 +66,10 @@ impl Shell {
         let session = Session::new(config);
         thread::Builder::new().name("fencepost-client".to_owned()).spawn(move || {
             let driver = Driver::new(session, inbox, road, dialer);
-            runtime.block_on(driver.run());
+            // As a task among tasks, so that it can let the others have a turn. If it panics, whoever
+            // waits is told by its end.
+            let driver = runtime.spawn(driver.run());
+            let _ = runtime.block_on(driver);
         })?;
         Ok(Arc::new(shell))
     }

@@ -21,7 +21,7 @@ pub(crate) type Configure = Arc<dyn Fn(Endpoint) -> Endpoint + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Messages with their lengths on a plain connection, which costs half of what gRPC does. Where an
+    /// Messages with their lengths on a plain connection, which costs less than gRPC does. Where an
     /// endpoint turns out to speak only gRPC, for example behind a proxy, that is used instead, and so
     /// it is for `https://` and if the way to endpoints was
     /// [configured](crate::Builder::configure).

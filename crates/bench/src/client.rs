@@ -81,7 +81,10 @@ impl Kind {
 
     /// Whether no bar is about it: it is there to be looked at.
     pub fn has_no_bar(self) -> bool {
-        matches!(self, Kind::ZookeeperLean | Kind::RedisShared | Kind::FencepostSdkOwn)
+        matches!(
+            self,
+            Kind::ZookeeperLean | Kind::RedisShared | Kind::FencepostGrpc | Kind::FencepostSdkOwn
+        )
     }
 
     pub fn system(self) -> System {

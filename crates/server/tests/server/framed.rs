@@ -30,7 +30,34 @@ async fn a_lock_is_taken_and_given_back() {
         talk.say(11, Some(2 + 2 * round), release("a", lease, last)).await;
         let heard = talk.hear().await;
         assert!(matches!(heard.response, Some(Response::Released(told)) if told.released));
-        assert!(heard.header.is_some_and(|header| header.leader_id != 0));
+        // The welcome has said who leads, and nothing of that has changed.
+        let header = heard.header.expect("every answer has one");
+        assert_eq!(header, v1::Header { revision: header.revision, ..v1::Header::default() });
+        assert!(header.revision > last);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_says_who_it_is_until_that_changes_and_others_with_every_answer() {
+    let world = world(3).await;
+    let leader = world.leader();
+    for (place, server) in world.servers.iter().enumerate() {
+        let mut talk = Framed::begun(server).await;
+        talk.put(&hello("c")).await;
+        let welcome = talk.hear().await.header.expect("every answer has one");
+        assert_ne!((welcome.member_id, welcome.leader_id), (0, 0));
+        // What is known of the cluster may still change a few times while it is young.
+        for round in 0..20 {
+            talk.put(&ping(10 + round)).await;
+            let header = talk.hear().await.header.expect("every answer has one");
+            let is_brief = header.member_id == 0;
+            assert!(!is_brief || place == leader, "{header:?}");
+            if is_brief {
+                let brief = v1::Header { revision: header.revision, ..v1::Header::default() };
+                assert_eq!(header, brief);
+            }
+            assert!(is_brief || place != leader || round < 19, "{header:?}");
+        }
     }
 }
 

@@ -185,10 +185,11 @@ async fn denied(house: &House, name: &str, holder: String) -> Refusal {
         Err(_) => (None, None),
     };
     let failure = match delayed {
+        // Somebody held it when this was decided, whatever has become of that since.
+        _ if !holder.is_empty() => Failure::from(Denial::Held(ClientId::from(&*holder))),
         Some(until) => Denial::Delayed(until).into(),
         // It was let go of at the very moment at which the wait was over.
-        None if holder.is_empty() => Wrong::WaitEnded(Some(Cause::TimedOut)).into(),
-        None => Failure::from(Denial::Held(ClientId::from(&*holder))),
+        None => Wrong::WaitEnded(Some(Cause::TimedOut)).into(),
     };
     let holder = Some(holder).filter(|holder| !holder.is_empty());
     Refusal { failure, more: More { holder, waiting, ..More::default() } }

@@ -12,10 +12,10 @@ mod strange;
 #[path = "cluster/support.rs"]
 mod support;
 
-use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Renewal};
+use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Release, Renewal};
 use fencepost_core::outcome::RenewResult;
-use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Value};
-use fencepost_node::io::ProposeError;
+use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Token, Value};
+use fencepost_node::io::{Micros, ProposeError};
 
 use support::{Cluster, MS};
 
@@ -292,6 +292,54 @@ fn a_crowd_of_renewals_is_company_enough() {
     let first = |cluster: &Cluster| cluster.answers.contains_key(&requests[0]);
     assert!(cluster.run_until(first), "renewals without an answer");
     assert!(cluster.now - begun < 25 * MS, "they have waited for company");
+}
+
+/// Two leases on a single node, the first of which holds the lock `a`. Its token.
+fn a_held_lock(cluster: &mut Cluster) -> Token {
+    let leader = cluster.elect();
+    cluster.done(leader, lease(1, 60_000));
+    cluster.done(leader, lease(2, 60_000));
+    let Outcome::Acquired(grant) = cluster.done(leader, acquire("a", 1)) else {
+        panic!("the lock is free");
+    };
+    grant.token
+}
+
+/// Whoever hands a lock over comes back for it at once. What the next holder does must not wait for
+/// that one's sync.
+#[test]
+fn who_would_only_queue_shares_the_entry_of_what_the_holder_does_next() {
+    let mut cluster = Cluster::new(1, 7);
+    let token = a_held_lock(&mut cluster);
+    let before = cluster.entries_persisted;
+    let queued = cluster.propose(1, acquire("a", 2));
+    assert_eq!(cluster.entries_persisted, before, "it waits for company");
+    assert_eq!(cluster.node(1).next_turn(), Some(Micros(cluster.now + MS)));
+    let (name, lease) = (LockName::from("a"), LeaseRef::from(LeaseId(1)));
+    let released = cluster.propose(1, Action::Release(Release { name, lease, token }));
+    assert_eq!(cluster.entries_persisted - before, 1, "one entry for both of them");
+    assert_eq!(cluster.node(1).next_turn(), None);
+    let both = |cluster: &Cluster| cluster.answers.contains_key(&released);
+    assert!(cluster.run_until(both), "no answer");
+    let outcome = |request| cluster.answers[request].clone().expect("it is done").outcome;
+    assert!(matches!(outcome(&queued), Outcome::Queued(_)));
+    assert_eq!(outcome(&released), Outcome::Released);
+}
+
+#[test]
+fn who_would_only_queue_does_not_wait_for_company_that_does_not_come() {
+    let mut cluster = Cluster::new(1, 7);
+    a_held_lock(&mut cluster);
+    assert!(matches!(cluster.done(1, acquire("a", 2)), Outcome::Queued(_)));
+}
+
+#[test]
+fn who_wants_a_free_lock_waits_for_nobody() {
+    let mut cluster = Cluster::new(1, 7);
+    a_held_lock(&mut cluster);
+    let before = cluster.entries_persisted;
+    cluster.propose(1, acquire("b", 2));
+    assert_eq!(cluster.entries_persisted - before, 1);
 }
 
 #[test]

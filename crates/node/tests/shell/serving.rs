@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use fencepost_node::config::NodeConfig;
@@ -240,6 +241,32 @@ impl Mailbox for Box1 {
 fn mailbox() -> (Box<dyn Mailbox>, Answers) {
     let (sender, receiver) = sync_channel(1_000);
     (Box::new(Box1(sender)), receiver)
+}
+
+/// Tells on which threads entries are applied.
+struct Places(SyncSender<ThreadId>);
+
+impl Observer for Places {
+    fn observe(&mut self, notices: &[Notice]) -> bool {
+        let is_applied = |notice: &Notice| matches!(notice, Notice::Applied(..));
+        !notices.iter().any(is_applied) || self.0.send(std::thread::current().id()).is_ok()
+    }
+}
+
+/// Each change of threads takes as long as a part of a sync.
+#[test]
+fn whoever_asks_a_node_that_is_alone_takes_the_turn_by_itself() {
+    const WRITES: usize = 100;
+    let (_folder, _, cluster) = cluster(1);
+    let handle = cluster.nodes()[0].handle();
+    let (sender, places) = sync_channel(10 * WRITES);
+    handle.observe(Box::new(Places(sender)));
+    for number in 0..WRITES {
+        write(handle, &format!("k{number}"));
+    }
+    // The loop's own thread may have been at it for some of them.
+    let here = std::thread::current().id();
+    assert!(places.try_iter().any(|place| place == here), "another thread has done it all");
 }
 
 struct Watch(SyncSender<Notice>);

@@ -10,7 +10,7 @@ use fencepost_server::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::soon;
+use crate::support::{granted, lease_of_a_minute, soon};
 
 /// The largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
@@ -110,16 +110,8 @@ impl Framed {
     }
 
     pub(crate) async fn lease(&mut self, request_id: u64, seq: u64, revoke_ms: i64) -> (i64, u64) {
-        let grant = v1::LeaseGrantRequest {
-            ttl: 60,
-            revoke_on_disconnect_ms: revoke_ms,
-            ..Default::default()
-        };
-        self.say(request_id, Some(seq), Request::LeaseGrant(grant)).await;
-        match self.hear().await.response {
-            Some(Response::LeaseGranted(granted)) => (granted.id, granted.epoch),
-            other => panic!("{other:?}"),
-        }
+        self.say(request_id, Some(seq), lease_of_a_minute(revoke_ms)).await;
+        granted(&self.hear().await)
     }
 
     /// The next answer to an acquire that is not about its place.

@@ -215,16 +215,8 @@ impl Talk {
     }
 
     pub(crate) async fn lease(&mut self, request_id: u64, seq: u64, revoke_ms: i64) -> (i64, u64) {
-        let grant = v1::LeaseGrantRequest {
-            ttl: 60,
-            revoke_on_disconnect_ms: revoke_ms,
-            ..Default::default()
-        };
-        self.say(request_id, Some(seq), Request::LeaseGrant(grant)).await;
-        match self.hear().await.response {
-            Some(Response::LeaseGranted(granted)) => (granted.id, granted.epoch),
-            other => panic!("{other:?}"),
-        }
+        self.say(request_id, Some(seq), lease_of_a_minute(revoke_ms)).await;
+        granted(&self.hear().await)
     }
 }
 
@@ -246,4 +238,21 @@ pub(crate) fn release(name: &str, lease: (i64, u64), token: i64) -> Request {
         lease_epoch: lease.1,
         fencing_token: token,
     })
+}
+
+/// Asks for a lease, as any session does.
+pub(crate) fn lease_of_a_minute(revoke_ms: i64) -> Request {
+    Request::LeaseGrant(v1::LeaseGrantRequest {
+        ttl: 60,
+        revoke_on_disconnect_ms: revoke_ms,
+        ..Default::default()
+    })
+}
+
+/// The lease that an answer grants.
+pub(crate) fn granted(heard: &v1::SessionResponse) -> (i64, u64) {
+    match &heard.response {
+        Some(Response::LeaseGranted(granted)) => (granted.id, granted.epoch),
+        other => panic!("{other:?}"),
+    }
 }

@@ -1,6 +1,7 @@
 //! Commands, queries and events on a cluster that is well, and on one that loses a node.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -162,7 +163,12 @@ fn a_flood_is_refused_at_once_and_leaves_room_for_renewals() {
         Box::new(())
     });
     let blocked = line.draw();
-    line.read(blocked, Freshness::Stale, block).expect("there is room");
+    // Whoever asks may be the one on whose thread the query runs, so it is not this one.
+    let line = Arc::new(line);
+    let asker = {
+        let line = Arc::clone(&line);
+        std::thread::spawn(move || line.read(blocked, Freshness::Stale, block))
+    };
     stands.recv_timeout(PATIENCE).expect("the query runs");
     let mut asked = BTreeSet::from([blocked]);
     let refusal = loop {
@@ -178,6 +184,7 @@ fn a_flood_is_refused_at_once_and_leaves_room_for_renewals() {
         .expect("renewals have their own room");
     asked.insert(renewal);
     let_go.send(()).expect("the query waits");
+    asker.join().expect("it goes on").expect("there was room");
     // Whatever was let in is answered.
     while !asked.is_empty() {
         for (request, _) in answers.recv_timeout(PATIENCE).expect("answers come") {

@@ -57,4 +57,5 @@ pub use limits::Limits;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use outcome::{Outcome, Reason, Reply};
+pub use record::{contender_key, queue_form};
 pub use state::{Effects, State};

@@ -186,7 +186,7 @@ pub(crate) struct Spot {
 }
 
 /// Splits a key of the form `NAME/<lease id in canonical hex>`.
-pub(crate) fn queue_form(key: &Key) -> Option<(LockName, LeaseId)> {
+pub fn queue_form(key: &Key) -> Option<(LockName, LeaseId)> {
     let slash = key.iter().rposition(|&byte| byte == b'/')?;
     let lease = parse_lease(&key[slash + 1..])?;
     Some((LockName::prefix_of(key, slash), lease))
@@ -254,7 +254,7 @@ fn suffix(lease: LeaseId) -> ([u8; 17], usize) {
 }
 
 /// The key with which `lease` stands in the queue of `name`.
-pub(crate) fn contender_key(name: &[u8], lease: LeaseId) -> Key {
+pub fn contender_key(name: &[u8], lease: LeaseId) -> Key {
     with_contender_key(name, lease, |key| Key::from(key))
 }
 

@@ -1,10 +1,9 @@
 //! The one file that knows what is replicated: everything else moves bytes.
 
-use fencepost_core::LockName;
 pub use fencepost_core::codec::DecodeError;
 use fencepost_core::codec::{decode_command, decode_entry, encode_entry_from, peek_stamp};
 pub use fencepost_core::codec::{decode_reply, encode_reply};
-use fencepost_core::command::Action;
+use fencepost_core::command::{Action, Command, Entry as CoreEntry};
 pub use fencepost_core::{Effects, Event, LogTime, Millis, Reason, Reply, State};
 
 use crate::wal::Entry;
@@ -56,6 +55,15 @@ impl Machine {
         Ok(effects)
     }
 
+    /// Applies a committed entry whose commands were read before it was packed.
+    pub fn apply_read(&mut self, index: u64, at: LogTime, commands: Vec<Read>) -> Effects {
+        assert!(index == self.applied + 1, "entry {index} cannot follow {}", self.applied);
+        let commands = commands.into_iter().map(|read| read.0).collect();
+        let effects = self.state.apply(CoreEntry { at, commands });
+        self.applied = index;
+        effects
+    }
+
     /// Applies an entry from the log again, for its effect on the state alone.
     pub fn replay(&mut self, entry: &Entry) -> Result<(), String> {
         if entry.index != self.applied + 1 {
@@ -100,8 +108,13 @@ impl Machine {
 
     /// Whether a command would change nothing for anybody but whoever comes later: it would take its
     /// place behind a holder. As far as the log is applied.
-    pub fn would_wait(&self, command: &Glance) -> bool {
-        command.wants.as_ref().is_some_and(|name| self.state.is_held_alone(name))
+    pub fn would_wait(&self, command: &Read) -> bool {
+        match &command.0.action {
+            Action::Acquire(acquire) if !acquire.wait.is_try() => {
+                self.state.is_held_alone(&acquire.name)
+            }
+            _ => false,
+        }
     }
 
     /// When log time next ends something by itself.
@@ -110,20 +123,14 @@ impl Machine {
     }
 }
 
-/// What a leader knows of a command before it is in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glance {
-    /// The lock that it would wait for, if that is held.
-    wants: Option<LockName>,
-}
+/// A command as every member will read it. A leader reads it before it is in the log, to see that
+/// it can be read at all, and keeps what it has read until it is applied.
+#[derive(Clone, Debug)]
+pub struct Read(Command);
 
-/// Looks at a command. Nothing, if a member could not read it.
-pub fn glance(bytes: &[u8]) -> Option<Glance> {
-    let wants = match decode_command(bytes).ok()?.action {
-        Action::Acquire(acquire) if !acquire.wait.is_try() => Some(acquire.name),
-        _ => None,
-    };
-    Some(Glance { wants })
+/// Reads a command. Nothing, if a member could not.
+pub fn read(bytes: &[u8]) -> Option<Read> {
+    decode_command(bytes).ok().map(Read)
 }
 
 /// Packs encoded commands under one stamp.

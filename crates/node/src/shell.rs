@@ -33,6 +33,7 @@ mod server;
 mod settings;
 mod snapshot_thread;
 mod start;
+mod wire;
 
 pub use board::{Board, LinkStatus, SYNC_MICROS, Status};
 pub use error::{Ended, StartError};

@@ -59,7 +59,7 @@ fn applied(house: &House, events: &[std::sync::Arc<fencepost_core::Event>], stat
     {
         let mut pending = house.pending();
         for event in events {
-            told.extend(pending.observe(event, |key| remaining(state, key)));
+            pending.observe(event, |key| remaining(state, key), &mut told);
         }
     }
     for (postbox, verdict) in told {

@@ -1,5 +1,6 @@
 //! What can be measured. No key and no client is a label: both are without bound.
 
+mod known;
 mod node;
 mod state;
 mod tally;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use known::Known;
 use state::StateNumbers;
 use tally::Tally;
 
@@ -31,9 +33,13 @@ type TwoLabels = [(&'static str, &'static str); 2];
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     requests: Family<TwoLabels, Counter>,
+    /// Those of the requests that went well, by kind.
+    requests_ok: Known,
     renewals: Family<Labels, Counter>,
     grants: Counter,
     ends: Family<Labels, Counter>,
+    /// The same, by cause.
+    ends_known: Known,
     waits: Histogram,
     holds: Histogram,
     holders: Gauge,
@@ -66,9 +72,11 @@ impl Metrics {
         let metrics = Metrics {
             registry: Mutex::new(Registry::with_prefix("fencepost")),
             requests: Family::default(),
+            requests_ok: Known::default(),
             renewals: Family::default(),
             grants: Counter::default(),
             ends: Family::default(),
+            ends_known: Known::default(),
             waits: Histogram::new(SECONDS),
             holds: Histogram::new(SECONDS),
             holders: Gauge::default(),
@@ -135,7 +143,11 @@ impl Metrics {
 
     /// Counts a request and its outcome: `ok` or the code of its failure.
     pub(crate) fn request(&self, kind: &'static str, code: &'static str) {
-        self.requests.get_or_create(&[("kind", kind), ("code", code)]).inc();
+        let find = || self.requests.get_or_create(&[("kind", kind), ("code", code)]).clone();
+        match code {
+            "ok" => self.requests_ok.inc(kind, find),
+            _ => drop(find().inc()),
+        }
     }
 
     /// Counts renewals.
@@ -192,7 +204,8 @@ impl Metrics {
                 self.grants.inc();
             }
             if let Some(cause) = noted.ended {
-                self.ends.get_or_create(&[("cause", crate::show::cause(cause))]).inc();
+                let cause = crate::show::cause(cause);
+                self.ends_known.inc(cause, || self.ends.get_or_create(&[("cause", cause)]).clone());
             }
             if let Some(waited) = noted.waited {
                 self.waits.observe(seconds(waited));

@@ -17,6 +17,8 @@ use fencepost_core::{
 };
 use fencepost_proto::v1;
 
+pub(crate) use fencepost_core::{contender_key, queue_form};
+
 use crate::error::{Failure, Wrong};
 use crate::limits;
 
@@ -311,35 +313,9 @@ pub(crate) fn watch(request: &v1::WatchRequest) -> Parsed<Watch> {
     })
 }
 
-/// The key with which a lease stands in the queue of a lock.
-pub(crate) fn contender_key(name: &LockName, lease: LeaseId) -> Key {
-    let mut key = name.to_vec();
-    key.extend_from_slice(format!("/{:x}", lease.0).as_bytes());
-    Key::from(&*key)
-}
-
-/// The lease that a key of a queue is named after, and the lock.
-pub(crate) fn queue_form(key: &[u8]) -> Option<(LockName, LeaseId)> {
-    let slash = key.iter().rposition(|&byte| byte == b'/')?;
-    let digits = std::str::from_utf8(&key[slash + 1..]).ok()?;
-    let lease = LeaseId(i64::from_str_radix(digits, 16).ok()?);
-    let name = LockName::from(&key[..slash]);
-    (*contender_key(&name, lease) == *key).then_some((name, lease))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_of_a_queue_has_one_spelling() {
-        let key = contender_key(&LockName::from("a/b"), LeaseId(0xabc));
-        assert_eq!(&*key, b"a/b/abc");
-        assert_eq!(queue_form(&key), Some((LockName::from("a/b"), LeaseId(0xabc))));
-        for other in ["a/0abc", "a/ABC", "a/+1", "a", "a/", "a/x"] {
-            assert_eq!(queue_form(other.as_bytes()), None, "{other}");
-        }
-    }
 
     #[test]
     fn numbers_that_mean_nothing_are_refused() {

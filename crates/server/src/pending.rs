@@ -176,17 +176,16 @@ impl<P> Registry<P> {
         self.len
     }
 
-    /// Looks at an event. Those who are concerned are forgotten, and to be told. `remaining` is
-    /// asked only if somebody is.
+    /// Looks at an event. Those who are concerned are forgotten, and `told`. `remaining` is asked
+    /// only if somebody may be.
     pub(crate) fn observe(
         &mut self,
         event: &Event,
         remaining: impl FnOnce(&Key) -> Millis,
-    ) -> Vec<(P, Verdict)> {
+        told: &mut Vec<(P, Verdict)>,
+    ) {
         let key = event.key();
-        if !self.places.contains_key(key) {
-            return Vec::new();
-        }
+        let Some(entries) = self.places.get_mut(key) else { return };
         let verdict = match &event.kind {
             EventKind::Granted(holding) => {
                 let remaining = remaining(key);
@@ -198,9 +197,12 @@ impl<P> Registry<P> {
             EventKind::Put { kv, prev: Some(prev) } if kv.lease != prev.lease => {
                 Verdict::Ended(Cause::Deleted)
             }
-            _ => return Vec::new(),
+            _ => return,
         };
-        self.decide(key, &Seen { revision: event.revision, verdict })
+        self.len -= decide(entries, &Seen { revision: event.revision, verdict }, told);
+        if entries.is_empty() {
+            self.places.remove(key);
+        }
     }
 
     /// The state was replaced by a snapshot, and is at this revision now.
@@ -209,39 +211,32 @@ impl<P> Registry<P> {
         revision: Revision,
         mut look: impl FnMut(&Key) -> Standing,
     ) -> Vec<(P, Verdict)> {
-        let keys: Vec<Key> = self.places.keys().cloned().collect();
         let mut told = Vec::new();
-        for key in keys {
-            let verdict = match look(&key) {
+        for (key, entries) in &mut self.places {
+            let verdict = match look(key) {
                 Standing::Holds { token, remaining } => Verdict::Granted { token, remaining },
                 Standing::Waits => continue,
                 Standing::Absent => Verdict::Gone,
             };
-            told.extend(self.decide(&key, &Seen { revision, verdict }));
+            self.len -= decide(entries, &Seen { revision, verdict }, &mut told);
         }
+        self.places.retain(|_, entries| !entries.is_empty());
         told
     }
+}
 
-    fn decide(&mut self, key: &Key, seen: &Seen) -> Vec<(P, Verdict)> {
-        let Some(entries) = self.places.get_mut(key) else { return Vec::new() };
-        let mut told = Vec::new();
-        let mut rest = Vec::with_capacity(entries.len());
-        for mut entry in entries.drain(..) {
-            match &mut entry.stage {
-                Stage::Waits(since) if seen.concerns(*since) => {
-                    told.push((entry.postbox, seen.verdict.clone()));
-                    continue;
-                }
-                Stage::Waits(_) => {}
-                Stage::Asked(last) => *last = Some(seen.clone()),
-            }
-            rest.push(entry);
+/// Takes out those at one key whom this concerns, in order, and says how many that were. Those whose
+/// acquire is not answered keep it in mind.
+fn decide<P>(entries: &mut Vec<Entry<P>>, seen: &Seen, told: &mut Vec<(P, Verdict)>) -> usize {
+    let is_concerned = |entry: &mut Entry<P>| match &mut entry.stage {
+        Stage::Waits(since) => seen.concerns(*since),
+        Stage::Asked(last) => {
+            *last = Some(seen.clone());
+            false
         }
-        *entries = rest;
-        self.len -= told.len();
-        if self.places.get(key).is_some_and(Vec::is_empty) {
-            self.places.remove(key);
-        }
-        told
-    }
+    };
+    let before = told.len();
+    let concerned = entries.extract_if(.., is_concerned);
+    told.extend(concerned.map(|entry| (entry.postbox, seen.verdict.clone())));
+    told.len() - before
 }

@@ -14,7 +14,7 @@ mod sign;
 mod turn;
 mod watches;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +34,9 @@ use crate::outbox::{Answers, Item, Outbox};
 use crate::pending::Ticket;
 use crate::watch::Said;
 use watches::Watches;
+
+/// A map by numbers that this server has drawn, or that are few: nobody can make it slow.
+type ByNumber<T> = HashMap<u64, T, foldhash::fast::RandomState>;
 
 /// The only version of the protocol.
 pub(crate) const VERSION: u32 = 1;
@@ -55,9 +58,9 @@ struct State {
     /// Who the client says it is; nothing before it has.
     client: Option<ClientId>,
     /// What is open, by the name that the node knows it by.
-    open: HashMap<u64, Open>,
-    /// The names that the client uses.
-    in_use: HashSet<u64>,
+    open: ByNumber<Open>,
+    /// The names that the client uses, of which there are at most as many as requests may be open.
+    in_use: ByNumber<()>,
     watches: Watches,
     /// The leases that the client has named, and whether they are to be revoked when it is gone.
     leases: HashMap<LeaseId, Named>,

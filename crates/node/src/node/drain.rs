@@ -131,10 +131,7 @@ impl Node {
         match entry.get_entry_type() {
             EntryType::EntryNormal => {
                 self.making.count(entry.data.len());
-                let effects = self
-                    .machine
-                    .apply(entry.index, &entry.data)
-                    .map_err(|malformed| malformed.to_string())?;
+                let effects = self.apply_entry(entry).map_err(|malformed| malformed.to_string())?;
                 let are_news = effects.are_news();
                 self.answer_batch(entry, effects.replies, outputs);
                 if are_news {

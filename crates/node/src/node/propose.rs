@@ -9,7 +9,7 @@ use crate::io::{
     Answer, Class, ForwardNumber, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError,
     RequestId,
 };
-use crate::machine::{Glance, LogTime, Reply, glance, pack};
+use crate::machine::{DecodeError, Effects, LogTime, Read, Reply, pack, read};
 use crate::mutant::Mutant;
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
@@ -37,7 +37,7 @@ pub(super) enum Asker {
 pub(super) struct Queued {
     asker: Asker,
     command: Vec<u8>,
-    glance: Glance,
+    read: Read,
     since: Micros,
 }
 
@@ -57,6 +57,14 @@ pub(super) struct Batch {
     term: u64,
     stamp: LogTime,
     askers: Vec<Asker>,
+    /// Its commands, which need not be read again.
+    commands: Vec<Read>,
+}
+
+impl AsRef<[u8]> for Queued {
+    fn as_ref(&self) -> &[u8] {
+        &self.command
+    }
 }
 
 impl Node {
@@ -81,7 +89,7 @@ impl Node {
     ) {
         // Once it is in the log, what cannot be read stops every member for good.
         let short_enough = command.len() <= self.config.batch_bytes_max;
-        let Some(glance) = glance(&command).filter(|_| short_enough) else {
+        let Some(read) = read(&command).filter(|_| short_enough) else {
             self.answer(asker, Err(ProposeError::Malformed), outputs);
             return;
         };
@@ -94,7 +102,7 @@ impl Node {
             return;
         }
         let len = command.len();
-        queue.push_back(Queued { asker, command, glance, since: self.now });
+        queue.push_back(Queued { asker, command, read, since: self.now });
         if class == Class::Renewal {
             self.waiting.renewal_bytes += len;
         }
@@ -124,16 +132,14 @@ impl Node {
             let waited = batch.iter().map(|queued| self.now.0 - queued.since.0);
             self.batch_waited = waited.max().unwrap_or_default() / 1_000;
         }
-        let (askers, commands): (Vec<Asker>, Vec<Vec<u8>>) =
-            batch.into_iter().map(|queued| (queued.asker, queued.command)).unzip();
-        let proposed = self.propose(&commands, askers.clone());
-        if proposed && self.mutant(Mutant::AckBeforeQuorum) {
-            self.answer_ahead(outputs);
-        }
-        if !proposed {
+        match self.propose(batch) {
+            Ok(()) if self.mutant(Mutant::AckBeforeQuorum) => self.answer_ahead(outputs),
+            Ok(()) => {}
             // Dropped by the engine: certainly not in the log.
-            for asker in askers {
-                self.answer(asker, Err(ProposeError::NoLeader), outputs);
+            Err(batch) => {
+                for queued in batch {
+                    self.answer(queued.asker, Err(ProposeError::NoLeader), outputs);
+                }
             }
         }
     }
@@ -155,7 +161,7 @@ impl Node {
     fn ordinary_is_due(&self) -> bool {
         let queue = &self.waiting.ordinary;
         let has_waited = queue.front().is_some_and(|first| self.linger_end(first) <= self.now);
-        let matters = |queued: &Queued| !self.machine.would_wait(&queued.glance);
+        let matters = |queued: &Queued| !self.machine.would_wait(&queued.read);
         has_waited || queue.len() >= COMPANY || queue.iter().any(matters)
     }
 
@@ -197,16 +203,18 @@ impl Node {
         batch
     }
 
-    /// Puts an entry into the log, stamped now that the batch is closed.
-    fn propose(&mut self, commands: &[Vec<u8>], askers: Vec<Asker>) -> bool {
+    /// Puts an entry into the log, stamped now that the batch is closed. Gives the batch back if
+    /// the engine does not take it.
+    fn propose(&mut self, batch: Vec<Queued>) -> Result<(), Vec<Queued>> {
         let stamp = self.stamp().max(self.last_stamp);
-        if self.raft.propose(Vec::new(), pack(stamp, commands)).is_err() {
-            return false;
+        if self.raft.propose(Vec::new(), pack(stamp, &batch)).is_err() {
+            return Err(batch);
         }
         self.last_stamp = stamp;
         let (index, term) = (self.last_index(), self.raft.raft.term);
-        self.in_flight.push_back(Batch { index, term, stamp, askers });
-        true
+        let (askers, commands) = batch.into_iter().map(|one| (one.asker, one.read)).unzip();
+        self.in_flight.push_back(Batch { index, term, stamp, askers, commands });
+        Ok(())
     }
 
     /// The log time of an entry that is closed now.
@@ -221,7 +229,8 @@ impl Node {
 
     pub(super) fn propose_stamp(&mut self) {
         if self.leads() {
-            self.propose(&[], Vec::new());
+            // If the engine does not take it, the next tick proposes another.
+            let _ = self.propose(Vec::new());
         }
     }
 
@@ -238,6 +247,19 @@ impl Node {
         });
         let old = stamp.since(self.last_stamp).0 >= STAMP_EVERY;
         due || old && self.machine.state().has_leases()
+    }
+
+    /// Applies an entry. If it is one that this node has proposed, its commands are read already.
+    pub(super) fn apply_entry(&mut self, entry: &Entry) -> Result<Effects, DecodeError> {
+        let known = self.in_flight.front_mut();
+        let known = known.filter(|batch| (batch.index, batch.term) == (entry.index, entry.term));
+        match known {
+            Some(batch) => {
+                let commands = std::mem::take(&mut batch.commands);
+                Ok(self.machine.apply_read(entry.index, batch.stamp, commands))
+            }
+            None => self.machine.apply(entry.index, &entry.data),
+        }
     }
 
     /// Answers those who wait for an entry that was applied. At its index stands what they

@@ -1,9 +1,13 @@
 //! What waits to be sent to one member.
+//!
+//! It waits for the thread that sends to that member. While that thread sleeps and the connection
+//! stands, nothing waits: whoever brings messages sends them.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::edge;
+use super::wire::{Tried, Wire};
 use crate::io::PeerMessage;
 use crate::peer::weight;
 
@@ -26,6 +30,10 @@ struct State {
     is_doubted: bool,
     closed: bool,
     sleeps: bool,
+    /// The connection, if it stands.
+    wire: Option<Wire>,
+    /// Whether it was found broken.
+    is_broken: bool,
 }
 
 /// Why the sender was woken.
@@ -35,8 +43,23 @@ pub(super) enum Woken {
     Some,
     /// Look whether the connection stands, or time is up.
     Look,
+    /// The connection is broken.
+    Broken,
+    /// There is something to send, to a member that says nothing although it should.
+    Silent,
     /// The link is closed.
     Closed,
+}
+
+impl State {
+    /// Sends if the thread that does so sleeps, and so has nothing to send before this.
+    fn try_send(&mut self, messages: &mut Vec<PeerMessage>) -> Tried {
+        let is_free = self.sleeps && self.queue.is_empty() && !self.is_doubted && !self.is_broken;
+        let Some(wire) = self.wire.as_mut().filter(|_| is_free) else { return Tried::Left };
+        let tried = wire.try_send(messages);
+        self.is_broken = tried == Tried::Broken;
+        tried
+    }
 }
 
 impl Link {
@@ -48,6 +71,8 @@ impl Link {
             is_doubted: false,
             closed: false,
             sleeps: false,
+            wire: None,
+            is_broken: false,
         };
         Link { state: Mutex::new(state), wake: Condvar::new() }
     }
@@ -57,10 +82,13 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts messages behind those that wait. What there is no room for is given back.
+    /// Sends messages, or puts them behind those that wait. What there is no room for is given back.
     pub(super) fn push_all(&self, messages: &mut Vec<PeerMessage>) -> Vec<PeerMessage> {
         let mut refused = Vec::new();
         let mut state = self.state();
+        if state.try_send(messages) == Tried::Sent {
+            return refused;
+        }
         for message in messages.drain(..) {
             let bytes = weight(&message);
             if state.queue.len() >= MESSAGES_MAX || state.bytes + bytes > BYTES_MAX {
@@ -76,36 +104,39 @@ impl Link {
         refused
     }
 
-    /// Waits until there is something to send, or to look at, for `patience` at most.
-    pub(super) fn take(&self, into: &mut Vec<PeerMessage>, patience: Option<Duration>) -> Woken {
-        let until = patience.map(|patience| edge::now() + patience);
+    /// Waits until there is something to send, or to look at. `rest` comes before the messages.
+    pub(super) fn take(&self, rest: &mut Vec<u8>, into: &mut Vec<PeerMessage>) -> Woken {
         let mut state = self.state();
         loop {
             if state.closed {
                 return Woken::Closed;
             }
+            if state.is_broken {
+                return Woken::Broken;
+            }
             if std::mem::take(&mut state.is_doubted) {
                 return Woken::Look;
             }
-            if !state.queue.is_empty() {
+            *rest = state.wire.as_mut().map(Wire::take_rest).unwrap_or_default();
+            if !state.queue.is_empty() || !rest.is_empty() {
+                if state.wire.as_ref().is_some_and(Wire::is_silent) {
+                    return Woken::Silent;
+                }
                 std::mem::swap(&mut state.queue, into);
                 state.bytes = 0;
                 return Woken::Some;
             }
-            let left = until.map(|until| until.saturating_duration_since(edge::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Woken::Look;
-            }
             state.sleeps = true;
-            state = match left {
-                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => {
-                    let waited = self.wake.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.sleeps = false;
         }
+    }
+
+    /// The connection stands, or is given up.
+    pub(super) fn set_wire(&self, wire: Option<Wire>) {
+        let mut state = self.state();
+        state.wire = wire;
+        state.is_broken = false;
     }
 
     /// Waits before the next try. `false` if the link was closed.
@@ -153,5 +184,127 @@ impl Link {
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+
+    use super::super::edge::Clock;
+    use super::super::question::fill;
+    use super::*;
+    use crate::peer::{FrameBuffer, decode_message};
+
+    /// A link with a connection, the other end of which is in our hands.
+    fn linked() -> (Arc<Link>, TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it listens");
+        let stream = TcpStream::connect(address).expect("it is there");
+        let (theirs, _) = listener.accept().expect("somebody connects");
+        let link = Arc::new(Link::to(address.to_string()));
+        let wire = Wire::new(stream, Arc::default(), Clock::start());
+        let stream = wire.stream().expect("it is open");
+        link.set_wire(Some(wire));
+        (link, stream, theirs)
+    }
+
+    /// The thread that sends. It ends when the link is closed or broken, and says what was left.
+    fn sender(link: &Arc<Link>, mut stream: TcpStream) -> JoinHandle<(Woken, usize)> {
+        let link = Arc::clone(link);
+        std::thread::spawn(move || {
+            let (mut rest, mut messages, mut count) = (Vec::new(), Vec::new(), 0);
+            loop {
+                match link.take(&mut rest, &mut messages) {
+                    Woken::Some => {
+                        count += 1;
+                        for message in messages.drain(..) {
+                            crate::peer::encode_message(&message, &mut rest);
+                        }
+                        stream.write_all(&rest).expect("the other end is open");
+                    }
+                    Woken::Look => {}
+                    over => return (over, count),
+                }
+            }
+        })
+    }
+
+    fn until_it_sleeps(link: &Link) {
+        while !link.state().sleeps {
+            std::thread::yield_now();
+        }
+    }
+
+    fn message(number: u64) -> PeerMessage {
+        let mut bytes = vec![7; 1_000];
+        bytes.extend(number.to_le_bytes());
+        PeerMessage::Raft(bytes)
+    }
+
+    /// Reads so many messages, and says which ones they are.
+    fn numbers(theirs: &mut TcpStream, count: usize) -> Vec<u64> {
+        let (mut buffer, mut numbers) = (FrameBuffer::default(), Vec::new());
+        while numbers.len() < count {
+            fill(&mut buffer, theirs).expect("it is open");
+            while let Some((kind, body)) = buffer.next_frame().expect("whole frames") {
+                let Some(PeerMessage::Raft(bytes)) = decode_message(kind, body) else {
+                    panic!("something else came");
+                };
+                let last = bytes.last_chunk().expect("it ends with its number");
+                numbers.push(u64::from_le_bytes(*last));
+            }
+        }
+        numbers
+    }
+
+    #[test]
+    fn while_the_sender_sleeps_others_send() {
+        let (link, stream, mut theirs) = linked();
+        let sender = sender(&link, stream);
+        until_it_sleeps(&link);
+        for number in 0..3 {
+            assert!(link.push_all(&mut vec![message(number)]).is_empty());
+            assert_eq!(numbers(&mut theirs, 1), [number]);
+        }
+        link.close();
+        let (over, woken) = sender.join().expect("it ends");
+        assert_eq!((over, woken), (Woken::Closed, 0), "it was not woken for any of them");
+    }
+
+    #[test]
+    fn what_the_system_does_not_take_at_once_comes_whole_and_in_order() {
+        const COUNT: u64 = 20_000;
+        let (link, stream, mut theirs) = linked();
+        let sender = sender(&link, stream);
+        let reader = std::thread::spawn(move || numbers(&mut theirs, 20_000));
+        for number in 0..COUNT {
+            let mut messages = vec![message(number)];
+            // There is room again when the sender has taken what waits.
+            while !messages.is_empty() {
+                messages = link.push_all(&mut messages);
+            }
+        }
+        let all: Vec<u64> = (0..COUNT).collect();
+        assert!(reader.join().expect("it reads") == all, "each one once, in order");
+        link.close();
+        sender.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_connection_that_others_find_broken_is_given_up() {
+        let (link, stream, theirs) = linked();
+        let sender = sender(&link, stream);
+        until_it_sleeps(&link);
+        drop(theirs);
+        // The first one may still be taken by the system, which then learns that nobody is there.
+        while !sender.is_finished() {
+            link.push_all(&mut vec![message(0)]);
+        }
+        let (over, _) = sender.join().expect("it must not have written itself");
+        assert_eq!(over, Woken::Broken);
     }
 }

@@ -157,7 +157,7 @@ impl fmt::Debug for Line {
 /// Sorts answers by mailbox, as long as a turn lasts.
 #[derive(Default)]
 pub(super) struct Mail {
-    boxes: HashMap<u32, Slot>,
+    boxes: HashMap<u32, Slot, foldhash::fast::RandomState>,
     /// The mailboxes that have something.
     busy: Vec<u32>,
 }

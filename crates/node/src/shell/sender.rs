@@ -1,14 +1,13 @@
 //! The thread that sends to one member.
 //!
-//! It connects, says who it is, and then writes whatever waits as one buffer. If that fails, it
-//! connects anew. What waited while nobody could be reached is dropped: the engine repeats what it
+//! It connects, says who it is, and then writes whatever waits as one buffer; while it sleeps, others
+//! send over its connection (see [`Wire`]). If that fails, it connects anew. What waited while nobody could be reached is dropped: the engine repeats what it
 //! needs, and commands that were certainly not sent are given back as not done.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::board::{Board, LinkStatus};
 use super::edge::{self, Clock};
@@ -16,6 +15,7 @@ use super::inbox::{Happening, Inbox, Lane};
 use super::link::{Link, Woken};
 use super::notice::Notice;
 use super::question::{self, Failed};
+use super::wire::Wire;
 use crate::data_dir::Identity;
 use crate::io::{Input, MemberId, PeerMessage, ProposeError};
 use crate::peer::{Hello, Refusal, encode_message};
@@ -23,10 +23,6 @@ use crate::peer::{Hello, Refusal, encode_message};
 /// The first and the last pause between two tries.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_LAST: Duration = Duration::from_secs(1);
-
-/// If a member has not been heard for so long although it was sent something, its connection is
-/// made anew: after a break in the network, the old one may take minutes to notice that it is over.
-const SILENCE: Duration = Duration::from_secs(3);
 
 /// How long one member leaves to the one before it to succeed a leader that is gone: a few times
 /// what a vote and its sync take.
@@ -62,7 +58,9 @@ impl Sender {
                     told = None;
                     pause = PAUSE_FIRST;
                     self.connected();
-                    if let Over::Closed = self.serve(stream) {
+                    let over = self.serve(stream);
+                    self.link.set_wire(None);
+                    if let Over::Closed = over {
                         return;
                     }
                     self.board.update(|status| {
@@ -162,40 +160,33 @@ impl Sender {
     }
 
     /// Sends until the connection breaks or the link is closed.
-    fn serve(&self, mut stream: TcpStream) -> Over {
-        let since = edge::now();
+    fn serve(&self, stream: TcpStream) -> Over {
         let address = self.link.address();
-        let heard = self.board.heard(self.to);
+        let wire = Wire::new(stream, self.board.heard(self.to), self.clock);
+        let Ok(mut stream) = wire.stream() else { return Over::Broken };
+        self.link.set_wire(Some(wire));
         let mut messages = Vec::new();
         let mut buffer = Vec::new();
         loop {
-            match self.link.take(&mut messages, None) {
+            match self.link.take(&mut buffer, &mut messages) {
                 Woken::Closed => return Over::Closed,
+                Woken::Broken => return Over::Broken,
+                Woken::Silent => {
+                    self.drop_what_waits();
+                    return Over::Broken;
+                }
                 Woken::Look => {
                     if self.link.address() != address || is_over(&mut stream) {
                         return Over::Broken;
                     }
                 }
                 Woken::Some => {
-                    if self.is_silent(since, &heard) {
-                        bounce(self.to, messages, ProposeError::NoLeader, &self.inbox);
-                        return Over::Broken;
-                    }
                     if write(&mut stream, &mut messages, &mut buffer).is_err() {
                         return Over::Broken;
                     }
                 }
             }
         }
-    }
-
-    fn is_silent(&self, since: Instant, heard: &AtomicU64) -> bool {
-        let now = edge::now();
-        if now.saturating_duration_since(since) < SILENCE {
-            return false;
-        }
-        let silence = self.clock.at(now).0.saturating_sub(heard.load(Ordering::Relaxed));
-        Duration::from_micros(silence) > SILENCE
     }
 }
 
@@ -226,7 +217,7 @@ fn is_over(stream: &mut TcpStream) -> bool {
     !stands || stream.set_nonblocking(false).is_err()
 }
 
-/// Writes all messages. Pieces of snapshots come last: they are long, and a heartbeat must not wait
+/// Writes what is in the buffer, and all messages. Pieces of snapshots come last: they are long, and a heartbeat must not wait
 /// behind them.
 fn write(
     stream: &mut TcpStream,

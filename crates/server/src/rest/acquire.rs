@@ -11,7 +11,7 @@ use axum::response::Response;
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::Denial;
 use fencepost_core::query::Sight;
-use fencepost_core::{ClientId, LockName};
+use fencepost_core::{ClientId, Key, LockName};
 use fencepost_proto::v1;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -120,7 +120,7 @@ async fn take(house: &Arc<House>, asked: AcquireRequest) -> Told<Held> {
         if !told.acquired {
             return Err(denied(house, &name, told.holder).await);
         }
-        let lease = parse::queue_form(told.key.as_bytes()).map(|(_, lease)| lease.0);
+        let lease = parse::queue_form(&Key::from(&*told.key)).map(|(_, lease)| lease.0);
         let held = Held {
             name,
             token: told.fencing_token,

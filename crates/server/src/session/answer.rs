@@ -20,15 +20,31 @@ use crate::reads::{self, Read};
 use crate::watch::Look;
 use crate::{parse, show};
 
+/// Where answers go: each becomes a message as it is told.
+struct Told<'a> {
+    session: &'a Session,
+    ready: &'a mut VecDeque<v1::SessionResponse>,
+}
+
+impl Told<'_> {
+    fn push(&mut self, (request_id, answer): (u64, Answered)) {
+        self.ready.push_back(self.session.response(request_id, answer));
+    }
+
+    fn extend(&mut self, answers: impl IntoIterator<Item = (u64, Answered)>) {
+        answers.into_iter().for_each(|answer| self.push(answer));
+    }
+}
+
 impl Session {
     /// Turns one item into messages.
     pub(super) fn answer(&self, item: Item, ready: &mut VecDeque<v1::SessionResponse>) {
         let mut state = self.state();
-        let mut told: Vec<(u64, Answered)> = Vec::new();
+        let mut told = Told { session: self, ready };
         match item {
             Item::Response(mut response) => {
                 response.header.get_or_insert_with(|| self.header());
-                ready.push_back(*response);
+                told.ready.push_back(*response);
             }
             Item::Delivery(request, delivery) => {
                 self.delivered(&mut state, request, delivery, &mut told);
@@ -49,8 +65,6 @@ impl Session {
             // A session never asks for it.
             Item::Mark(_) => {}
         }
-        let responses = told.into_iter().map(|(id, answer)| self.response(id, answer));
-        ready.extend(responses);
         self.end_if_done(&state);
     }
 
@@ -66,7 +80,7 @@ impl Session {
         state: &mut State,
         request: RequestId,
         delivery: Delivery,
-        told: &mut Vec<(u64, Answered)>,
+        told: &mut Told<'_>,
     ) {
         let Some(open) = state.open.remove(&number(request)) else { return };
         if let Kind::Look(watch) = open.kind {
@@ -180,7 +194,7 @@ impl Session {
         request: RequestId,
         mut open: Open,
         reply: Reply,
-        told: &mut Vec<(u64, Answered)>,
+        told: &mut Told<'_>,
     ) {
         let Kind::Acquire(acquire) = &mut open.kind else { return };
         let mut token = None;
@@ -313,10 +327,16 @@ fn held(
     stage: Stage,
     grant: &fencepost_core::outcome::Grant,
 ) -> v1::SessionAcquired {
-    let keys = acquire.names.iter().map(|name| parse::contender_key(name, acquire.lease));
+    let keys = match &*acquire.names {
+        [_] => vec![show::text(&grant.key)],
+        names => {
+            let keys = names.iter().map(|name| parse::contender_key(name, acquire.lease));
+            keys.map(|key| show::text(&key)).collect()
+        }
+    };
     v1::SessionAcquired {
         state: stage.into(),
-        keys: keys.map(|key| show::text(&key)).collect(),
+        keys,
         fencing_token: show::signed(grant.token.0),
         remaining_ms: show::millis(grant.remaining),
         ..v1::SessionAcquired::default()

@@ -92,7 +92,7 @@ impl Session {
         if request_id == 0 {
             return Err(Wrong::Invalid("request_id", "must not be 0").into());
         }
-        if state.in_use.contains(&request_id) {
+        if state.in_use.contains_key(&request_id) {
             return Err(Wrong::RequestIdInUse(request_id).into());
         }
         if state.open.len() >= open_max {
@@ -278,7 +278,7 @@ impl Batch {
 
 impl State {
     pub(super) fn opened(&mut self, request: RequestId, request_id: u64, kind: Kind) {
-        self.in_use.insert(request_id);
+        self.in_use.insert(request_id, ());
         self.open.insert(number(request), Open { request_id, kind });
     }
 }

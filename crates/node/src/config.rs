@@ -26,6 +26,9 @@ pub struct NodeConfig {
     /// How long a command that would only take a place behind a holder waits for company, in
     /// microseconds. What the holder does next then shares its sync.
     pub linger: u64,
+    /// How long the other members wait to hear what is committed if no entry follows that says so,
+    /// and none of them has clients, in microseconds.
+    pub commit_wait: u64,
     /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
     /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
@@ -59,6 +62,7 @@ impl NodeConfig {
             batch_bytes_max: 2 << 20,
             in_flight_max: 8,
             linger: 1_000,
+            commit_wait: 1_000,
             renewal_wait: 25_000,
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,

@@ -128,6 +128,22 @@ impl Machine {
 #[derive(Clone, Debug)]
 pub struct Read(Command);
 
+impl Read {
+    /// Whether it is the command of a client that may wait for a lock.
+    pub fn is_of_a_contender(&self) -> bool {
+        matches!(
+            self.0.action,
+            Action::LeaseGrant(_)
+                | Action::LeaseRenew(_)
+                | Action::Acquire(_)
+                | Action::AcquireMany(_)
+                | Action::AcquireAs(_)
+                | Action::RenewAs(_)
+                | Action::Txn(_)
+        )
+    }
+}
+
 /// Reads a command. Nothing, if a member could not.
 pub fn read(bytes: &[u8]) -> Option<Read> {
     decode_command(bytes).ok().map(Read)

@@ -5,6 +5,7 @@
 //! What promises something durable (a vote, an acknowledgement) is held back until the disk has
 //! confirmed the batch that it rests on.
 
+mod announce;
 mod drain;
 mod fetch;
 mod forward;
@@ -32,6 +33,7 @@ use crate::snapshot_keeper::SnapshotDone;
 use crate::snapshot_store::SnapshotId;
 use crate::store::Store;
 
+use announce::Announced;
 use fetch::Fetch;
 use forward::Forwards;
 use give::Giving;
@@ -61,6 +63,7 @@ pub struct Node {
     /// The last question of each other member about the commit index.
     heard_questions: BTreeMap<MemberId, ReadContext>,
     reads: Reads,
+    announced: Announced,
     /// Messages that rest on batches which are not durable yet, by the number of the batch.
     held_back: VecDeque<(u64, Vec<Message>)>,
     /// The batches that the disk has not confirmed, and when they were handed to it.
@@ -107,6 +110,8 @@ impl Node {
             max_inflight_msgs: 32,
             check_quorum: true,
             pre_vote: true,
+            // This node says itself what is committed.
+            skip_bcast_commit: true,
             ..Config::default()
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -125,6 +130,7 @@ impl Node {
             heard_forwards: BTreeMap::new(),
             heard_questions: BTreeMap::new(),
             reads: Reads::default(),
+            announced: Announced::default(),
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             last_stamp: LogTime::default(),
@@ -178,6 +184,8 @@ impl Node {
         if !self.halted {
             self.settle();
             self.propose_what_waits(&mut outputs);
+            self.drain(&mut outputs);
+            self.announce();
             self.drain(&mut outputs);
             self.make_if_due(&mut outputs);
         }

@@ -83,6 +83,46 @@ fn new_entries_and_their_commit_do_not_wait_for_a_heartbeat() {
     }
 }
 
+/// Grants are told by what is committed: whoever waits at another member must not wait longer.
+#[test]
+fn members_with_clients_hear_at_once_what_is_committed() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let follower = (1..=3).find(|&id| id != leader).expect("there are three");
+    cluster.done(follower, lease(1, 60_000));
+    for number in 1..=20 {
+        cluster.run(33 * MS);
+        cluster.propose(leader, put(&format!("k{number}")));
+        // To the others, onto their disks, back, and the news to them.
+        cluster.run(4 * MS);
+        for (id, node) in cluster.running() {
+            assert_eq!(node.machine().state().range(&every_key()).count, number, "member {id}");
+        }
+    }
+}
+
+#[test]
+fn under_load_the_next_entry_says_what_is_committed() {
+    const ENTRIES: usize = 100;
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.latency = MS / 10;
+    for id in 1..=3 {
+        cluster.slow_disk(id, MS / 5);
+    }
+    cluster.run(50 * MS);
+    let before = cluster.trace.len();
+    for number in 0..ENTRIES {
+        cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(MS / 2);
+    }
+    let sent = cluster.trace[before..].iter().filter(|line| line.contains("Send(")).count();
+    // An entry to each of the others and back, and a few heartbeats.
+    assert!(sent < ENTRIES * 5, "{sent} messages for {ENTRIES} entries");
+    cluster.run(20 * MS);
+    assert!(hashes_agree(&cluster), "the last one is heard of as well");
+}
+
 #[test]
 fn what_is_not_durable_is_not_acknowledged() {
     let mut cluster = Cluster::new(1, 7);

@@ -164,6 +164,7 @@ impl Node {
     pub(super) fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
         for message in messages {
             self.note_offer(&message);
+            self.note_told(&message);
             let bytes = prost_for_raft::Message::encode_to_vec(&message);
             outputs.push(Output::Send(message.to, PeerMessage::Raft(bytes)));
         }

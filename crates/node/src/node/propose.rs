@@ -93,6 +93,9 @@ impl Node {
             self.answer(asker, Err(ProposeError::Malformed), outputs);
             return;
         };
+        if matches!(asker, Asker::There(..)) && read.is_of_a_contender() {
+            self.note_clients();
+        }
         let (queue, max) = match class {
             Class::Ordinary => (&mut self.waiting.ordinary, self.config.waiting_max),
             Class::Renewal => (&mut self.waiting.renewals, self.config.renewals_waiting_max),
@@ -171,9 +174,10 @@ impl Node {
 
     /// By when the node wants to be asked again although nothing has come, if before the next tick.
     pub fn next_turn(&self) -> Option<Micros> {
-        let first = self.waiting.ordinary.front()?;
         let can_go = self.in_flight.len() < self.config.in_flight_max;
-        can_go.then(|| self.linger_end(first))
+        let first = self.waiting.ordinary.front().filter(|_| can_go);
+        let batch = first.map(|first| self.linger_end(first));
+        batch.into_iter().chain(self.announce_at()).min()
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and

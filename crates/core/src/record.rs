@@ -172,6 +172,24 @@ impl Record {
         }
     }
 
+    /// What the key was like, once it is gone.
+    pub(crate) fn into_key_value(self, key: Key) -> KeyValue {
+        KeyValue {
+            key,
+            value: self.value,
+            create_revision: self.created,
+            mod_revision: self.modified,
+            version: self.version,
+            lease: self.lease,
+        }
+    }
+
+    /// The revision that it has in common with the others of an atomic acquisition, if it is part
+    /// of one that is not granted yet.
+    pub(crate) fn group(&self) -> Option<Revision> {
+        self.contender().filter(|contender| contender.is_grouped()).map(|_| self.created)
+    }
+
     pub(crate) fn holding(&self, key: &Key, client: &ClientId) -> Holding {
         let lease = queue_form(key).map_or(self.lease, |(_, lease)| lease);
         Holding { key: key.clone(), token: self.token(), lease, client: client.clone() }

@@ -58,8 +58,13 @@ impl Step<'_> {
         Box::new(Record { value, created, modified: created, version: 1, lease, sub, role })
     }
 
-    pub(crate) fn insert_record(&mut self, key: Key, record: Box<Record>) {
+    fn insert_record(&mut self, key: Key, record: Box<Record>) {
         self.attach(&key, record.lease);
+        self.insert_attached(key, record);
+    }
+
+    /// Makes a key whose lease knows it already.
+    pub(crate) fn insert_attached(&mut self, key: Key, record: Box<Record>) {
         self.emit(EventKind::Put { kv: record.key_value(&key), prev: None });
         self.state.keys.insert(key, record);
     }

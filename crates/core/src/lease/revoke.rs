@@ -3,6 +3,7 @@
 use crate::command::{LeaseRef, LeaseRevoke};
 use crate::ids::Epoch;
 use crate::lease::{Ending, Lease};
+use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
 use crate::step::Step;
 
@@ -24,10 +25,11 @@ impl Step<'_> {
 
     /// The lease that is meant, if it is alive and still the same grant.
     pub(crate) fn live_lease(&mut self, lease: LeaseRef) -> Result<&mut Lease, Reason> {
-        if !self.state.lease_is_live(lease.id) {
-            return Err(Reason::LeaseNotFound(lease.id));
-        }
-        let found = self.state.leases.get_mut(&lease.id).expect("a live lease is there");
+        let (now, due_serves) = (self.state.now, self.state.mutant(Mutant::DueLeaseServes));
+        let found = self.state.leases.get_mut(&lease.id);
+        let found = found
+            .filter(|found| found.is_live(now) || due_serves)
+            .ok_or(Reason::LeaseNotFound(lease.id))?;
         if lease.epoch != Epoch::ANY && lease.epoch != found.epoch {
             return Err(Reason::LeaseEpochStale(lease.epoch, found.epoch));
         }

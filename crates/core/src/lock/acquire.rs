@@ -34,9 +34,7 @@ impl Step<'_> {
         if self.take_free(&key, lease, acquire.name.len()) {
             let value = acquire.terms.value.clone();
             let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
-            let outcome = self.hold_free(key.clone(), value, lease, contender);
-            self.unbind_granted(&key);
-            return Ok(outcome);
+            return Ok(self.hold_free(key, value, lease, contender));
         }
         self.acquire_contended(acquire, key, seq)
     }

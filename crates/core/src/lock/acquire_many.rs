@@ -55,7 +55,7 @@ impl Step<'_> {
             let place = self.state.place_of(&acquire.locks[0].0, &keys[0]);
             return Ok(Outcome::Reserved(place.into()));
         }
-        let grant = self.state.grant_of(&keys[0], first.token(), lease);
+        let grant = self.state.present_grant(&keys[0], first);
         let (token, remaining) = (grant.token, grant.remaining);
         Ok(Outcome::AcquiredMany(GrantMany { keys, token, lease, remaining }.into()))
     }

@@ -22,6 +22,11 @@ impl Step<'_> {
     pub(crate) fn bind(&mut self, key: &Key, contender: &Contender) {
         let Some(CallId { node, boot, .. }) = contender.bound_to() else { return };
         self.state.calls.entry((node, boot)).or_default().insert(key.clone());
+        self.look_for_orphans(node, boot);
+    }
+
+    /// What a lost boot asks for is looked for once more.
+    fn look_for_orphans(&mut self, node: NodeId, boot: Boot) {
         let until = self.state.now.after(self.state.limits.orphan_grace);
         if let Some((lost, at)) = self.state.lost_nodes.get_mut(&node)
             && *lost >= boot
@@ -32,8 +37,17 @@ impl Step<'_> {
         }
     }
 
-    /// What the answer to an acquire tells of as held lives on its lease. Its call may still take it
-    /// back.
+    /// Lets a contender that holds from its beginning live on its lease: the answer to the acquire
+    /// tells of it. Its call may still take it back.
+    pub(crate) fn tell_at_once(&mut self, contender: &mut Contender) {
+        let Some(extra) = contender.extra.as_mut().filter(|extra| extra.bound) else { return };
+        extra.bound = false;
+        if let Some(CallId { node, boot, .. }) = extra.call {
+            self.look_for_orphans(node, boot);
+        }
+    }
+
+    /// The same for one that was granted after it had taken its place.
     pub(crate) fn unbind_granted(&mut self, key: &Key) {
         let Some((_, contender)) = self.state.contender_record(key) else { return };
         if !contender.holds() || contender.bound_to().is_none() {

@@ -3,7 +3,7 @@
 use alloc::collections::btree_map::Entry;
 
 use crate::event::{Cause, Ended, EventKind};
-use crate::ids::{ClientId, Key, LeaseId, LockName, Seq};
+use crate::ids::{ClientId, Key, LeaseId, LockName, Revision, Seq};
 use crate::lock::{Delay, Queue};
 use crate::outcome::{Grant, Outcome};
 use crate::record::{Answers, Contender, Record, Role, queue_form};
@@ -11,30 +11,45 @@ use crate::step::Step;
 use crate::timer::Timer;
 
 impl Step<'_> {
-    /// Takes a removed key out of its queue. `None` if it stood in none.
+    /// Takes a removed key from its lease and out of its queue. `None` if it stood in none.
     pub(crate) fn leave(&mut self, key: &Key, record: &Record, cause: Cause) -> Option<Ended> {
-        if !record.in_queue() {
+        let Some((name, _)) = queue_form(key).filter(|_| record.in_queue()) else {
+            self.detach(key, record.lease);
             return None;
-        }
-        let (name, lease) = queue_form(key)?;
+        };
         self.leave_queue(name.clone(), record);
-        if let Some(contender) = record.contender() {
-            self.resign(key, contender);
-            self.note_change(lease);
-            if contender.holds() {
-                self.delay_after_loss(&name, lease, contender, cause);
-                self.forgive(lease);
-            } else {
-                let mut answers = contender.answers();
-                if cause == Cause::Incomplete {
-                    // The first key of the group to go has named the cause of its acquire.
-                    answers.seq = Seq::NONE;
-                }
-                self.amend_answers(key, lease, answers, &Outcome::Ended(cause));
+        let Some(contender) = record.contender() else {
+            self.detach(key, record.lease);
+            return Some(Ended { cause, held: false, holder: None });
+        };
+        self.resign(key, contender);
+        let spent = self.leave_lease(key, record.lease, &name);
+        if contender.holds() {
+            self.delay_after_loss(&name, record.lease, contender, cause);
+            if spent {
+                self.forgive(record.lease);
             }
-            self.spend_sole_lease(&name, lease);
+        } else {
+            let mut answers = contender.answers();
+            if cause == Cause::Incomplete {
+                // The first key of the group to go has named the cause of its acquire.
+                answers.seq = Seq::NONE;
+            }
+            self.amend_answers(key, record.lease, answers, &Outcome::Ended(cause));
         }
-        Some(Ended { cause, held: record.holds(), holder: None })
+        Some(Ended { cause, held: contender.holds(), holder: None })
+    }
+
+    /// Takes a contender from its lease, which ends with it if it was made for it. Says whether the
+    /// lease runs out because a lock was held for too long.
+    fn leave_lease(&mut self, key: &Key, id: LeaseId, name: &LockName) -> bool {
+        let Some(lease) = self.state.leases.get_mut(&id) else { return false };
+        lease.keys.remove(key);
+        lease.changes += 1;
+        if lease.sole_lock.as_ref() == Some(name) {
+            self.spent_leases.push((id, lease.epoch));
+        }
+        lease.spent
     }
 
     /// Takes a key out of the queue itself. An empty queue is gone.
@@ -126,7 +141,7 @@ impl Step<'_> {
     /// A lease runs out only while a lock is held for too long.
     fn forgive(&mut self, id: LeaseId) {
         let now = self.state.now;
-        let Some(lease) = self.state.leases.get(&id).filter(|lease| lease.spent) else { return };
+        let Some(lease) = self.state.leases.get(&id) else { return };
         let too_long = |key: &Key| {
             let contender = self.state.contender_record(key).map(|(_, contender)| contender);
             contender.and_then(Contender::hold_ends).is_some_and(|end| end <= now)
@@ -147,11 +162,9 @@ impl Step<'_> {
     }
 
     /// Losing one lock of an atomic acquisition before all were granted ends the others.
-    pub(crate) fn end_group_of(&mut self, record: &Record) {
-        if !record.contender().is_some_and(Contender::is_grouped) {
-            return;
-        }
-        for sibling in self.state.groups.remove(&record.created).unwrap_or_default() {
+    pub(crate) fn end_group(&mut self, group: Option<Revision>) {
+        let Some(created) = group else { return };
+        for sibling in self.state.groups.remove(&created).unwrap_or_default() {
             self.remove(&sibling, Cause::Incomplete);
         }
     }
@@ -180,7 +193,7 @@ impl Step<'_> {
         }
         self.spend_sole_lease(&name, lease);
         self.touched.push(name);
-        self.end_group_of(&before);
+        self.end_group(before.group());
     }
 
     /// Completes the answers of the acquires that wait on a contender.

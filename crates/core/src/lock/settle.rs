@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 
 use crate::command::Mode;
 use crate::event::{EventKind, Holding};
-use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Revision, Token, Value};
+use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Token, Value};
+use crate::lease::Lease;
 use crate::lock::Queue;
 use crate::mutant::Mutant;
 use crate::outcome::{Grant, GrantMany, Outcome};
@@ -59,8 +60,8 @@ impl Step<'_> {
     }
 
     fn grant(&mut self, name: &LockName, key: &Key) {
-        let (holding, answers) = self.hold(name, key);
-        let grant = self.state.grant_of(key, holding.token, holding.lease);
+        let (holding, remaining, answers) = self.hold(name, key);
+        let grant = self.state.grant_of(key, holding.token, holding.lease, remaining);
         self.announce(holding, answers, &Outcome::Acquired(grant));
     }
 
@@ -86,10 +87,11 @@ impl Step<'_> {
             held.push(self.hold(&name, key));
             self.touched.push(name);
         }
-        let grant = self.state.grant_of(&keys[0], Token::from(created), held[0].0.lease);
+        let (lease, remaining) = (held[0].0.lease, held[0].1);
+        let grant = self.state.grant_of(&keys[0], Token::from(created), lease, remaining);
         let Grant { token, lease, remaining, .. } = grant;
         let outcome = Outcome::AcquiredMany(GrantMany { keys, token, lease, remaining }.into());
-        for (holding, answers) in held {
+        for (holding, _, answers) in held {
             self.announce(holding, answers, &outcome);
         }
         true
@@ -118,24 +120,31 @@ impl Step<'_> {
         &mut self,
         key: Key,
         value: Value,
-        lease: LeaseId,
+        id: LeaseId,
         mut contender: Contender,
     ) -> Outcome {
         contender.granted = self.change();
         contender.wait_until = LogTime::NEVER;
-        self.bind(&key, &contender);
-        self.note_change(lease);
-        self.start_hold(&key, lease, (contender.budget_ends(), contender.hold_ends()));
-        let record = self.new_record(value, lease, Role::Contender(contender));
-        let grant = self.state.grant_of(&key, record.token(), lease);
-        let holding = record.holding(&key, &self.state.client_of(lease));
-        self.insert_record(key, record);
+        self.tell_at_once(&mut contender);
+        let bounds = (contender.budget_ends(), contender.hold_ends());
+        let now = self.state.now;
+        let (mut client, mut remaining) = (ClientId::default(), Millis::ZERO);
+        if let Some(lease) = self.start_hold(&key, id, bounds) {
+            // It took its place, too.
+            lease.changes += 1;
+            lease.keys.insert(key.clone());
+            (client, remaining) = (lease.client.clone(), lease.remaining(now));
+        }
+        let record = self.new_record(value, id, Role::Contender(contender));
+        let grant = self.state.grant_of(&key, record.token(), id, remaining);
+        let holding = Holding { key: key.clone(), token: record.token(), lease: id, client };
+        self.insert_attached(key, record);
         self.emit(EventKind::Granted(holding));
         Outcome::Acquired(grant)
     }
 
     /// Makes a contender a holder.
-    fn hold(&mut self, name: &LockName, key: &Key) -> (Holding, Answers) {
+    fn hold(&mut self, name: &LockName, key: &Key) -> (Holding, Millis, Answers) {
         let now = self.state.now;
         let revision = self.state.revision;
         let record = self.state.keys.get_mut(key).expect("a key in a queue has a record");
@@ -150,7 +159,6 @@ impl Step<'_> {
         }
         let answers = contender.answers();
         let bounds = (contender.budget_ends(), contender.hold_ends());
-        self.start_hold(key, lease, bounds);
         if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
             if many.frontier_spot() == Some(spot) {
                 many.granted(spot);
@@ -158,12 +166,20 @@ impl Step<'_> {
                 many.granted_out_of_turn();
             }
         }
-        let client = self.state.client_of(lease);
-        (Holding { key: key.clone(), token, lease, client }, answers)
+        let owner = self.start_hold(key, lease, bounds);
+        let owner = owner.map(|lease| (lease.client.clone(), lease.remaining(now)));
+        let (client, remaining) = owner.unwrap_or_default();
+        (Holding { key: key.clone(), token, lease, client }, remaining, answers)
     }
 
-    /// What begins with a hold: its bounds, and the lease that was made for it, if one was.
-    fn start_hold(&mut self, key: &Key, id: LeaseId, bounds: (Option<LogTime>, Option<LogTime>)) {
+    /// What begins with a hold: its bounds, and the lease that was made for it, if one was. Hands
+    /// the lease back, so that it is looked up once.
+    fn start_hold(
+        &mut self,
+        key: &Key,
+        id: LeaseId,
+        bounds: (Option<LogTime>, Option<LogTime>),
+    ) -> Option<&mut Lease> {
         if let Some(budget_ends) = bounds.0 {
             self.state.timers.arm(budget_ends, Timer::Budget(key.clone()));
         }
@@ -172,12 +188,13 @@ impl Step<'_> {
         }
         self.end_delay(key);
         let now = self.state.now;
-        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        let lease = self.state.leases.get_mut(&id)?;
         lease.changes += 1;
         if lease.sole_lock.is_some() && lease.deadline == LogTime::NEVER {
             lease.deadline = now.after(lease.ttl);
             self.state.timers.arm(lease.deadline, Timer::Lease(id));
         }
+        Some(lease)
     }
 
     /// A grant during a lock-delay can only be to the client that was lost. It is back, so there
@@ -292,17 +309,17 @@ impl State {
     /// The grant of somebody who holds already. Renewing does not keep what an operator has asked
     /// for.
     pub(crate) fn present_grant(&self, key: &Key, record: &Record) -> Grant {
-        let mut grant = self.grant_of(key, record.token(), record.lease);
+        let lease = self.leases.get(&record.lease);
+        let remaining = lease.map(|lease| lease.remaining(self.now)).unwrap_or_default();
+        let mut grant = self.grant_of(key, record.token(), record.lease, remaining);
         if let Some(until) = record.contender().and_then(Contender::forced) {
             grant.remaining = grant.remaining.min(until.since(self.now));
         }
         grant
     }
 
-    /// The grant of a new holder.
-    pub(crate) fn grant_of(&self, key: &Key, token: Token, lease: LeaseId) -> Grant {
-        let lease_left = self.leases.get(&lease).map(|lease| lease.remaining(self.now));
-        let remaining = lease_left.unwrap_or_default();
+    /// The grant of a new holder, whose lease still lives for `remaining`.
+    fn grant_of(&self, key: &Key, token: Token, lease: LeaseId, remaining: Millis) -> Grant {
         let token = if self.mutant(Mutant::TokenPerKey) { Token(1) } else { token };
         Grant { key: key.clone(), lease, token, remaining }
     }

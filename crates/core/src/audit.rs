@@ -141,11 +141,10 @@ impl State {
     /// The first waiter of a lock, if it waits for nothing. Those that want several locks wait
     /// for the others.
     fn idle_waiter(&self, name: &LockName) -> Option<Key> {
-        let key = self.first_waiting(name)?;
-        let record = &self.keys[&key];
-        let grouped = record.contender().is_some_and(Contender::is_grouped);
-        let idle = !record.holds() && !grouped && self.is_grantable(name, &key, record);
-        idle.then_some(key)
+        let front = self.front(name)?;
+        let waits_alone = !front.record.holds() && front.record.group().is_none();
+        let idle = waits_alone && self.is_grantable(name, &front);
+        idle.then(|| front.key.clone())
     }
 
     fn audit_calls_and_groups(&self) -> Audit {

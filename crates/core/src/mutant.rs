@@ -7,7 +7,7 @@
 use crate::command::Mode;
 use crate::ids::{Key, LeaseId, LogTime, Millis};
 use crate::lease::Lease;
-use crate::lock::Many;
+use crate::lock::{Many, Then};
 use crate::record::{Record, Role, queue_form};
 use crate::state::State;
 use crate::step::Step;
@@ -88,7 +88,7 @@ impl Mutant {
 
 impl State {
     /// What a planted bug would grant: a waiting permit, whoever waits ahead of it.
-    pub(crate) fn overtaking_permit(&self, many: &Many) -> Option<Key> {
+    pub(crate) fn overtaking_permit<'a>(&self, many: &'a Many) -> Option<&'a Key> {
         let holder = self.keys[many.first_key()?].contender()?;
         let Mode::Permit(limit) = holder.mode else {
             return None;
@@ -100,7 +100,7 @@ impl State {
             let contender = self.keys[*key].contender();
             contender.is_some_and(|one| one.mode == holder.mode && !one.holds())
         };
-        many.all_keys().find(waits).cloned()
+        many.all_keys().find(waits)
     }
 }
 
@@ -115,7 +115,7 @@ impl Step<'_> {
             record.role = Role::Contender(self.plain_contender());
             record.created = record.modified;
             record.sub = 0;
-            self.enter(name, key, record);
+            self.enter(name, key, record, Then::GoOn);
         }
     }
 }

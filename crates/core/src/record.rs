@@ -191,7 +191,7 @@ impl Record {
     }
 
     pub(crate) fn holding(&self, key: &Key, client: &ClientId) -> Holding {
-        let lease = queue_form(key).map_or(self.lease, |(_, lease)| lease);
+        let lease = lease_named_by(key).unwrap_or(self.lease);
         Holding { key: key.clone(), token: self.token(), lease, client: client.clone() }
     }
 }
@@ -205,9 +205,19 @@ pub(crate) struct Spot {
 
 /// Splits a key of the form `NAME/<lease id in canonical hex>`.
 pub fn queue_form(key: &Key) -> Option<(LockName, LeaseId)> {
+    let (name_len, lease) = queue_parts(key)?;
+    Some((LockName::prefix_of(key, name_len), lease))
+}
+
+/// The lease that a key of a queue's form is named after.
+pub(crate) fn lease_named_by(key: &Key) -> Option<LeaseId> {
+    queue_parts(key).map(|(_, lease)| lease)
+}
+
+/// How long the name of the lock is, and the lease.
+fn queue_parts(key: &Key) -> Option<(usize, LeaseId)> {
     let slash = key.iter().rposition(|&byte| byte == b'/')?;
-    let lease = parse_lease(&key[slash + 1..])?;
-    Some((LockName::prefix_of(key, slash), lease))
+    Some((slash, parse_lease(&key[slash + 1..])?))
 }
 
 /// Lower-case hex without leading zeros, of a positive id: one spelling for one id, because two

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use crate::command::Mode;
 use crate::event::{EventKind, KeyValue};
 use crate::ids::{Key, LeaseId, LockName, LogTime, Revision, Seq, Value};
+use crate::lock::Then;
 use crate::mutant::Mutant;
 use crate::record::{Contender, Record, Role, queue_form};
 use crate::step::Step;
@@ -15,7 +16,7 @@ impl Step<'_> {
         match self.state.keys.contains_key(&key) {
             true => Some(self.overwrite(&key, value, lease)),
             false => {
-                self.create(key, value, lease, None);
+                self.create(key, value, lease);
                 None
             }
         }
@@ -23,30 +24,23 @@ impl Step<'_> {
 
     /// Makes a new key. A key of a queue's form gets its place in that queue: as a contender if
     /// it is attached to the very lease that it is named after, else as a foreign key.
-    pub(crate) fn create(
-        &mut self,
-        key: Key,
-        value: Value,
-        lease: LeaseId,
-        contender: Option<Contender>,
-    ) {
+    fn create(&mut self, key: Key, value: Value, lease: LeaseId) {
         let created = self.change();
         let queue = queue_form(&key);
-        let role = match (&queue, contender) {
-            (None, _) => Role::Plain,
-            (Some(_), Some(contender)) => Role::Contender(contender),
-            (Some((name, own)), None)
+        let role = match &queue {
+            None => Role::Plain,
+            Some((name, own))
                 if *own == lease
                     && !self.joined_in_this_step(name, created)
                     && self.serves_others(lease) =>
             {
                 Role::Contender(self.plain_contender())
             }
-            (Some(_), None) => Role::Foreign,
+            Some(_) => Role::Foreign,
         };
         let record = self.new_record(value, lease, role);
         if let Some((name, _)) = queue {
-            self.enter(name, &key, &record);
+            self.enter(name, &key, &record, Then::GoOn);
         }
         self.insert_record(key, record);
     }
@@ -58,7 +52,7 @@ impl Step<'_> {
         Box::new(Record { value, created, modified: created, version: 1, lease, sub, role })
     }
 
-    fn insert_record(&mut self, key: Key, record: Box<Record>) {
+    pub(crate) fn insert_record(&mut self, key: Key, record: Box<Record>) {
         self.attach(&key, record.lease);
         self.insert_attached(key, record);
     }

@@ -7,11 +7,11 @@ use crate::command::{Acquire, Mode, Terms, Wait};
 use crate::event::Cause;
 use crate::ids::{CallId, ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Seq};
 use crate::lease::Ending;
-use crate::lock::Queue;
+use crate::lock::{Queue, Then};
 use crate::mutant::Mutant;
 use crate::outcome::{Denial, Outcome, Place, Reason};
 use crate::record::{
-    Contender, Extra, Record, Role, contender_key, queue_form, with_contender_key,
+    Contender, Extra, Record, Role, Spot, contender_key, lease_named_by, with_contender_key,
 };
 use crate::state::State;
 use crate::step::Step;
@@ -47,21 +47,10 @@ impl Step<'_> {
         seq: Seq,
     ) -> Result<Outcome, Reason> {
         let lease = acquire.lease.id;
-        self.end_overdue_wait(&key);
-        if let Some(record) = self.state.keys.get(&key) {
-            let mode = record.contender().map(|contender| contender.mode);
-            match mode {
-                None => return Err(Reason::PlaceTaken(acquire.name)),
-                Some(mode) if mode != acquire.mode => return Err(Reason::ModeConflict),
-                Some(_) if self.state.mutant(Mutant::ReentryQueuesAgain) => {
-                    self.remove(&key, Cause::Released);
-                }
-                Some(_) => {
-                    let (wait, call) = (acquire.wait, acquire.terms.call);
-                    let again = Again { name: &acquire.name, ttl: Millis::ZERO, wait, call };
-                    return self.enter_again(&again, &key, seq);
-                }
-            }
+        if self.state.keys.contains_key(&key)
+            && let Some(outcome) = self.acquire_again(&acquire, &key, seq)?
+        {
+            return Ok(outcome);
         }
         self.end_dead_ahead(&acquire.name);
         self.check_room(&acquire.name, acquire.mode)?;
@@ -74,11 +63,40 @@ impl Step<'_> {
         }
         let value = acquire.terms.value.clone();
         let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);
-        self.create(key.clone(), value, lease, Some(contender));
+        let name = LockName::prefix_of(&key, acquire.name.len());
+        let spot = self.stand(name, key.clone(), value, lease, contender, Then::Settle);
+        if self.touched.is_empty() {
+            // There is nothing to settle, so it waits.
+            return Ok(Outcome::Queued(self.state.place_of(&acquire.name, &key, spot).into()));
+        }
         self.settle();
         self.unbind_granted(&key);
         let answer = self.present_answer(&acquire.name, lease);
         Ok(answer.expect("the contender was just created"))
+    }
+
+    /// A key stands where the acquire's would. Nothing, if it is gone now.
+    fn acquire_again(
+        &mut self,
+        acquire: &Acquire,
+        key: &Key,
+        seq: Seq,
+    ) -> Result<Option<Outcome>, Reason> {
+        self.end_overdue_wait(key);
+        let Some(record) = self.state.keys.get(key) else { return Ok(None) };
+        match record.contender().map(|contender| contender.mode) {
+            None => Err(Reason::PlaceTaken(acquire.name.clone())),
+            Some(mode) if mode != acquire.mode => Err(Reason::ModeConflict),
+            Some(_) if self.state.mutant(Mutant::ReentryQueuesAgain) => {
+                self.remove(key, Cause::Released);
+                Ok(None)
+            }
+            Some(_) => {
+                let (wait, call) = (acquire.wait, acquire.terms.call);
+                let again = Again { name: &acquire.name, ttl: Millis::ZERO, wait, call };
+                self.enter_again(&again, key, seq).map(Some)
+            }
+        }
     }
 
     /// The same lease asks for the same lock again: it has its place already.
@@ -89,7 +107,7 @@ impl Step<'_> {
         seq: Seq,
     ) -> Result<Outcome, Reason> {
         let record = &self.state.keys[key];
-        let lease = record.lease;
+        let (lease, spot) = (record.lease, record.spot());
         if record.holds() {
             self.refresh_lease(lease, again.ttl)?;
             self.reattach(again.name, lease, again.call, again.wait);
@@ -104,7 +122,7 @@ impl Step<'_> {
         if again.call.is_some() || !self.is_sole(lease) {
             self.reattach(again.name, lease, again.call, again.wait);
         }
-        Ok(Outcome::Queued(self.state.place_of(again.name, key).into()))
+        Ok(Outcome::Queued(self.state.place_of(again.name, key, spot).into()))
     }
 
     /// A wait that is over, but whose place is not removed yet, cannot be joined: nobody would be
@@ -230,14 +248,14 @@ impl Step<'_> {
         let (key, record) = self.state.key_in_queue(name, lease)?;
         Some(match record.holds() {
             true => Outcome::Acquired(self.state.present_grant(key, record)),
-            false => Outcome::Queued(self.state.place_of(name, key).into()),
+            false => Outcome::Queued(self.state.place_of(name, key, record.spot()).into()),
         })
     }
 
     /// Where a lease that waits for several locks stands in the queue of the first.
     pub(crate) fn present_place(&self, name: &LockName, lease: LeaseId) -> Option<Outcome> {
-        let (key, _) = self.state.key_in_queue(name, lease)?;
-        Some(Outcome::Reserved(self.state.place_of(name, key).into()))
+        let (key, record) = self.state.key_in_queue(name, lease)?;
+        Some(Outcome::Reserved(self.state.place_of(name, key, record.spot()).into()))
     }
 
     /// Whoever repeats a request is where its answer must go from now on.
@@ -284,12 +302,11 @@ impl Step<'_> {
 }
 
 impl State {
-    /// Where a waiting key stands.
-    pub(crate) fn place_of(&self, name: &LockName, key: &Key) -> Place {
-        let record = &self.keys[key];
-        let (predecessor, position) = match self.locks.get(name) {
+    /// Where the waiting key at `spot` stands.
+    pub(crate) fn place_of(&self, name: &LockName, key: &Key, spot: Spot) -> Place {
+        let queue = self.locks.get(name);
+        let (predecessor, position) = match queue {
             Some(Queue::Many(many)) => {
-                let spot = record.spot();
                 let waits = |key: &Key| !self.keys[key].holds();
                 let position =
                     many.position(spot, self.limits.position_counted_max as usize, waits);
@@ -298,7 +315,7 @@ impl State {
             _ => (None, 1),
         };
         let predecessor = predecessor.unwrap_or_default();
-        let holder = self.in_the_way(name);
+        let holder = queue.map(|queue| self.first_of(queue)).unwrap_or_default();
         Place { key: key.clone(), predecessor, position: position as u64, holder }
     }
 
@@ -318,11 +335,18 @@ impl State {
     /// Who is first in a lock's queue, and so holds the lock if anybody does: its client, or its
     /// key if it has none. Empty, if nobody is there.
     pub fn in_the_way(&self, name: &LockName) -> ClientId {
-        let Some(queue) = self.locks.get(name) else { return ClientId::default() };
+        self.locks.get(name).map(|queue| self.first_of(queue)).unwrap_or_default()
+    }
+
+    fn first_of(&self, queue: &Queue) -> ClientId {
         let key = queue.first();
-        let client = queue_form(key)
-            .filter(|_| self.keys[key].contender().is_some())
-            .map(|(_, lease)| self.client_of(lease))
+        let contends = match queue {
+            Queue::Many(many) if many.foreign() == 0 => true,
+            _ => self.keys[key].contender().is_some(),
+        };
+        let client = lease_named_by(key)
+            .filter(|_| contends)
+            .map(|lease| self.client_of(lease))
             .filter(|client| !client.is_empty());
         // Whoever has no name is called by the key that stands for it.
         client.unwrap_or_else(|| ClientId::from(&*alloc::format!("{key}")))

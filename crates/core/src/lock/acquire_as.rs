@@ -6,6 +6,7 @@
 use crate::command::{AcquireAs, Mode};
 use crate::ids::{ClientId, LeaseId, LockName, LogTime, Seq};
 use crate::lease::Ending;
+use crate::lock::Then;
 use crate::lock::acquire::Again;
 use crate::outcome::{Outcome, Reason};
 use crate::record::contender_key;
@@ -31,7 +32,8 @@ impl Step<'_> {
         let value = acquire.terms.value.clone();
         let contender = self.contender(Mode::Exclusive, acquire.wait, acquire.terms, seq, false);
         let key = contender_key(&acquire.name, lease);
-        self.create(key.clone(), value, lease, Some(contender));
+        let name = LockName::prefix_of(&key, acquire.name.len());
+        self.stand(name, key.clone(), value, lease, contender, Then::Settle);
         self.settle();
         self.unbind_granted(&key);
         let answer = self.present_answer(&acquire.name, lease);

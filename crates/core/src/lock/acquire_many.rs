@@ -5,7 +5,8 @@
 
 use crate::command::AcquireMany;
 use crate::event::Cause;
-use crate::ids::{Key, Seq};
+use crate::ids::{Key, LockName, Seq};
+use crate::lock::Then;
 use crate::mutant::Mutant;
 use crate::outcome::{GrantMany, Outcome, Reason};
 use crate::record::{Contender, contender_key};
@@ -46,13 +47,14 @@ impl Step<'_> {
             let value = terms.value.clone();
             let contender = self.contender(*mode, acquire.wait, terms, seq, true);
             let key = contender_key(name, lease);
-            self.create(key.clone(), value, lease, Some(contender));
+            let name = LockName::prefix_of(&key, name.len());
+            self.stand(name, key.clone(), value, lease, contender, Then::GoOn);
             keys.push(key);
         }
         self.settle();
         let first = &self.state.keys[&keys[0]];
         if !first.holds() {
-            let place = self.state.place_of(&acquire.locks[0].0, &keys[0]);
+            let place = self.state.place_of(&acquire.locks[0].0, &keys[0], first.spot());
             return Ok(Outcome::Reserved(place.into()));
         }
         let grant = self.state.present_grant(&keys[0], first);

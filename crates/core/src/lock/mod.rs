@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 
 use crate::ids::{ClientId, LogTime, Token};
 
+pub(crate) use enter::Then;
 pub(crate) use queue::{Many, Queue};
 
 /// A lock that stands free for a while after its last holder was lost.

@@ -66,6 +66,14 @@ impl Queue {
         many.frontier == Some(record.spot())
     }
 
+    /// Whether one that joined in this mode certainly waits: for itself it wants what others hold.
+    pub(crate) fn lets_wait(&self, mode: Mode) -> bool {
+        match self {
+            Queue::One(_) => false,
+            Queue::Many(many) => many.held > 0 && mode == Mode::Exclusive,
+        }
+    }
+
     /// The keys in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         let (one, many) = match self {

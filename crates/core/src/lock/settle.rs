@@ -12,10 +12,10 @@ use crate::command::Mode;
 use crate::event::{EventKind, Holding};
 use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, Token, Value};
 use crate::lease::Lease;
-use crate::lock::Queue;
+use crate::lock::{Many, Queue};
 use crate::mutant::Mutant;
 use crate::outcome::{Grant, GrantMany, Outcome};
-use crate::record::{Answers, Contender, Record, Role, queue_form};
+use crate::record::{Answers, Contender, Record, Role, Spot, queue_form};
 use crate::state::State;
 use crate::step::Step;
 use crate::timer::Timer;
@@ -33,34 +33,41 @@ impl Step<'_> {
     }
 
     fn settle_lock(&mut self, name: &LockName) {
-        while let Some(key) = self.state.first_waiting(name) {
-            let record = &self.state.keys[&key];
+        while let Some(front) = self.state.front(name) {
+            let record = front.record;
             if record.holds() {
-                self.pass(name, &key);
+                self.pass(name, record.spot());
                 continue;
             }
-            if !self.state.is_grantable(name, &key, record) {
+            if !self.state.is_grantable(name, &front) {
                 return;
             }
-            let created = record.created;
-            let grouped = record.contender().is_some_and(Contender::is_grouped);
-            if !grouped || self.state.mutant(Mutant::GroupPiecemeal) {
-                self.grant(name, &key);
-            } else if !self.grant_group(created) {
+            if let Some(group) =
+                record.group().filter(|_| !self.state.mutant(Mutant::GroupPiecemeal))
+            {
+                if !self.grant_group(group) {
+                    return;
+                }
+                continue;
+            }
+            let (key, alone) = (front.key.clone(), matches!(front.queue, Queue::One(_)));
+            let exclusive = front.mode() == Some(Mode::Exclusive);
+            self.grant(name, &key, alone);
+            // Nobody has room beside an exclusive holder.
+            if exclusive && !self.state.mutant(Mutant::SharedJoinsExclusive) {
                 return;
             }
         }
     }
 
-    fn pass(&mut self, name: &LockName, key: &Key) {
-        let spot = self.state.keys[key].spot();
+    fn pass(&mut self, name: &LockName, spot: Spot) {
         if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
             many.pass(spot);
         }
     }
 
-    fn grant(&mut self, name: &LockName, key: &Key) {
-        let (holding, remaining, answers) = self.hold(name, key);
+    fn grant(&mut self, name: &LockName, key: &Key, alone: bool) {
+        let (holding, remaining, answers) = self.hold(name, key, alone);
         let grant = self.state.grant_of(key, holding.token, holding.lease, remaining);
         self.announce(holding, answers, &Outcome::Acquired(grant));
     }
@@ -74,8 +81,8 @@ impl Step<'_> {
             let Some((name, _)) = queue_form(key) else {
                 return false;
             };
-            self.state.first_waiting(&name).as_ref() == Some(key)
-                && self.state.is_grantable(&name, key, &self.state.keys[key])
+            let front = self.state.front(&name).filter(|front| front.key == key);
+            front.is_some_and(|front| self.state.is_grantable(&name, &front))
         });
         if !at_all_heads {
             return false;
@@ -84,7 +91,7 @@ impl Step<'_> {
         let mut held = Vec::with_capacity(keys.len());
         for key in &keys {
             let Some((name, _)) = queue_form(key) else { continue };
-            held.push(self.hold(&name, key));
+            held.push(self.hold(&name, key, false));
             self.touched.push(name);
         }
         let (lease, remaining) = (held[0].0.lease, held[0].1);
@@ -143,8 +150,9 @@ impl Step<'_> {
         Outcome::Acquired(grant)
     }
 
-    /// Makes a contender a holder.
-    fn hold(&mut self, name: &LockName, key: &Key) -> (Holding, Millis, Answers) {
+    /// Makes a contender a holder. If it stands alone in its queue, its record alone says that it
+    /// holds.
+    fn hold(&mut self, name: &LockName, key: &Key, alone: bool) -> (Holding, Millis, Answers) {
         let now = self.state.now;
         let revision = self.state.revision;
         let record = self.state.keys.get_mut(key).expect("a key in a queue has a record");
@@ -159,7 +167,7 @@ impl Step<'_> {
         }
         let answers = contender.answers();
         let bounds = (contender.budget_ends(), contender.hold_ends());
-        if let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
+        if !alone && let Some(Queue::Many(many)) = self.state.locks.get_mut(name) {
             if many.frontier_spot() == Some(spot) {
                 many.granted(spot);
             } else {
@@ -216,41 +224,60 @@ impl Step<'_> {
     }
 }
 
+/// The first of a queue that does not hold, or is not known to.
+pub(crate) struct Front<'a> {
+    queue: &'a Queue,
+    pub(crate) key: &'a Key,
+    pub(crate) record: &'a Record,
+}
+
+impl Front<'_> {
+    fn mode(&self) -> Option<Mode> {
+        self.record.contender().map(|contender| contender.mode)
+    }
+}
+
 impl State {
-    /// The first key of a lock's queue that does not hold, or is not known to.
-    pub(crate) fn first_waiting(&self, name: &LockName) -> Option<Key> {
-        match self.locks.get(name)? {
-            Queue::One(key) => (!self.keys[key].holds()).then(|| key.clone()),
-            Queue::Many(many) => {
-                if self.mutant(Mutant::LastComeFirstServed) && many.held() == 0 {
-                    return many.last_key().cloned();
-                }
-                if self.mutant(Mutant::PermitOvertakes)
-                    && let Some(key) = self.overtaking_permit(many)
-                {
-                    return Some(key);
-                }
-                many.frontier().map(|(_, key)| key.clone())
-            }
-        }
+    /// The first of a lock's queue that does not hold, or is not known to.
+    pub(crate) fn front(&self, name: &LockName) -> Option<Front<'_>> {
+        let queue = self.locks.get(name)?;
+        let key = match queue {
+            Queue::One(key) => key,
+            Queue::Many(many) => self.first_waiting(many)?,
+        };
+        let record = &*self.keys[key];
+        let settled = matches!(queue, Queue::One(_)) && record.holds();
+        (!settled).then_some(Front { queue, key, record })
     }
 
-    /// Whether the key at the frontier of a queue can be granted now.
-    pub(crate) fn is_grantable(&self, name: &LockName, key: &Key, record: &Record) -> bool {
-        let Some(contender) = record.contender() else {
+    fn first_waiting<'a>(&'a self, many: &'a Many) -> Option<&'a Key> {
+        if self.mutant(Mutant::LastComeFirstServed) && many.held() == 0 {
+            return many.last_key();
+        }
+        if self.mutant(Mutant::PermitOvertakes)
+            && let Some(key) = self.overtaking_permit(many)
+        {
+            return Some(key);
+        }
+        many.frontier().map(|(_, key)| key)
+    }
+
+    /// Whether the first of a queue that does not hold can be granted now.
+    pub(crate) fn is_grantable(&self, name: &LockName, front: &Front<'_>) -> bool {
+        let lease = front.record.lease;
+        let Some(contender) = front.record.contender() else {
             return false;
         };
-        let alive = self.lease_is_live(record.lease) || self.mutant(Mutant::ExpiryKeepsWaiters);
+        let alive = self.lease_is_live(lease) || self.mutant(Mutant::ExpiryKeepsWaiters);
         let in_time = contender.wait_until > self.now || self.mutant(Mutant::WaitNeverEnds);
         alive
             && in_time
-            && self.delayed(name, record.lease).is_none()
-            && self.has_room(name, Some(key), contender.mode)
+            && self.delayed(name, lease).is_none()
+            && self.has_room(front.queue, Some(front.key), contender.mode)
     }
 
-    /// Whether the holders of a lock leave room for `mode`. `key` itself does not count.
-    fn has_room(&self, name: &LockName, key: Option<&Key>, mode: Mode) -> bool {
-        let Some(queue) = self.locks.get(name) else { return true };
+    /// Whether the holders in a queue leave room for `mode`. `key` itself does not count.
+    fn has_room(&self, queue: &Queue, key: Option<&Key>, mode: Mode) -> bool {
         let first = queue.first();
         if Some(first) == key {
             return true;
@@ -286,7 +313,7 @@ impl State {
                 self.mutant(Mutant::PermitOvertakes) && many.permits().is_some()
             }
             Some(Queue::One(key)) if !self.keys[key].holds() => false,
-            Some(_) => self.has_room(name, None, mode),
+            Some(queue) => self.has_room(queue, None, mode),
         }
     }
 

@@ -244,7 +244,7 @@ impl State {
         if contender.holds() {
             return None;
         }
-        let place = self.place_of(name, key);
+        let place = self.place_of(name, key, record.spot());
         let waiter = self.waiter(key, record, contender);
         Some(Waiter { predecessor: place.predecessor, position: place.position, ..waiter })
     }

@@ -41,9 +41,9 @@ impl State {
             Queue::Many(many) => many.held(),
         };
         // It is the first key, unless that is foreign or nobody holds.
-        let mut keys = queue.keys().take(if held == 0 { 0 } else { usize::MAX });
-        let key = keys.find(|key| self.keys[*key].holds())?;
-        let record = &self.keys[key];
+        let keys = queue.keys().take(if held == 0 { 0 } else { usize::MAX });
+        let mut records = keys.map(|key| (key, &self.keys[key]));
+        let (key, record) = records.find(|(_, record)| record.holds())?;
         Some(record.holding(key, &self.client_of(record.lease)))
     }
 }

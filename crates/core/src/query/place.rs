@@ -36,9 +36,9 @@ impl State {
 
     /// Where a contender waits. None, if it does not.
     pub fn place(&self, key: &Key) -> Option<Place> {
-        let (_, contender) = self.contender_record(key)?;
+        let (record, contender) = self.contender_record(key)?;
         let (name, _) = queue_form(key)?;
-        (!contender.holds()).then(|| self.place_of(&name, key))
+        (!contender.holds()).then(|| self.place_of(&name, key, record.spot()))
     }
 
     /// Whether one holds this lock alone, so that everyone else who wants it has to wait.

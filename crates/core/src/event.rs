@@ -50,7 +50,7 @@ pub enum EventKind {
     /// A key was removed.
     Deleted {
         /// As it was before.
-        prev: Box<KeyValue>,
+        prev: KeyValue,
         /// If it stood in a lock's queue: how that ended.
         ended: Option<Ended>,
     },

@@ -123,7 +123,7 @@ impl Watch {
             EventKind::Deleted { prev, .. } if !self.prev => {
                 // The key, and when it went: all that the removal itself says.
                 let (key, mod_revision) = (prev.key.clone(), event.revision);
-                **prev = KeyValue { key, mod_revision, ..KeyValue::default() };
+                *prev = KeyValue { key, mod_revision, ..KeyValue::default() };
             }
             _ => return event.clone(),
         }

@@ -62,9 +62,9 @@ impl Window {
     }
 
     /// Replaces the outcome of a kept answer, if it is still kept.
-    pub(crate) fn amend(&mut self, seq: Seq, outcome: Outcome) {
+    pub(crate) fn amend(&mut self, seq: Seq, outcome: &Outcome) {
         if let Ok(at) = self.find(seq) {
-            self.answers[at].outcome = outcome;
+            self.answers[at].outcome = outcome.clone();
         }
     }
 }

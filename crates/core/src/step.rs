@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::command::{Action, Command};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Holding};
 use crate::ids::{Epoch, LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
 use crate::limits::{FEATURE_LEVEL, Limits};
@@ -38,6 +38,8 @@ pub(crate) struct Step<'a> {
     /// Whether a key has left a queue that is not empty, or not any more, so that somebody may
     /// hold its lock now.
     pub(crate) passed_on: bool,
+    /// Who was last given a lock for itself, and which lock. None, if a key has left a queue since.
+    pub(crate) heir: Option<(LockName, Holding)>,
     /// Leases that were made for one lock which is gone. The id may be in use again already.
     pub(crate) spent_leases: Vec<(LeaseId, Epoch)>,
 }
@@ -52,6 +54,7 @@ impl<'a> Step<'a> {
             touched: Vec::new(),
             emptied: false,
             passed_on: false,
+            heir: None,
             spent_leases: Vec::new(),
         }
     }
@@ -210,7 +213,13 @@ impl<'a> Step<'a> {
             let event = Arc::get_mut(event).expect("an unfinished step shares no events");
             let EventKind::Deleted { prev, ended: Some(ended) } = &mut event.kind else { continue };
             let Some((name, _)) = queue_form(&prev.key) else { continue };
-            ended.holder = self.state.first_holder(&name).map(Box::new);
+            // Most locks that pass on do so to one that has them for itself.
+            let heir = self.heir.as_ref().filter(|(lock, _)| *lock == name);
+            let holder = match heir {
+                Some((_, heir)) => Some(heir.clone()),
+                None => self.state.first_holder(&name),
+            };
+            ended.holder = holder.map(Box::new);
         }
     }
 }

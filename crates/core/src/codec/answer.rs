@@ -52,7 +52,7 @@ wire_struct!(Event { revision: Revision, sub: u32, kind: EventKind });
 
 wire_enum!(EventKind {
     0 => Put { kv: KeyValue, prev: Option<Box<KeyValue>> },
-    1 => Deleted { prev: Box<KeyValue>, ended: Option<Ended> },
+    1 => Deleted { prev: KeyValue, ended: Option<Ended> },
     2 => Granted(holding: Holding),
     3 => Lost(holding: Holding),
     4 => ForceAsked { holding: Holding, until: LogTime, reason: ClientId },
@@ -268,8 +268,8 @@ mod tests {
         all_return(&[
             EventKind::Put { kv: kv("a"), prev: Some(kv("b").into()) },
             EventKind::Put { kv: kv("a"), prev: None },
-            EventKind::Deleted { prev: kv("a").into(), ended: Some(ended) },
-            EventKind::Deleted { prev: kv("a").into(), ended: None },
+            EventKind::Deleted { prev: kv("a"), ended: Some(ended) },
+            EventKind::Deleted { prev: kv("a"), ended: None },
             EventKind::Granted(holding()),
             EventKind::Lost(holding()),
             EventKind::ForceAsked { holding: holding(), until, reason: "why".into() },

@@ -30,13 +30,15 @@ impl State {
             present.map(|(key, record)| (key.clone(), Record::clone(record))).collect();
         let later = self.history.events.iter().rev().take_while(|event| event.revision > at);
         for event in later.filter(|event| query.range.contains(event.key())) {
-            match &event.kind {
-                EventKind::Put { prev: Some(prev), .. } | EventKind::Deleted { prev, .. } => {
-                    then.insert(prev.key.clone(), as_it_was(prev));
-                }
-                EventKind::Put { kv, prev: None } => drop(then.remove(&kv.key)),
-                _ => {}
-            }
+            let prev = match &event.kind {
+                EventKind::Put { prev, .. } => prev.as_deref(),
+                EventKind::Deleted { prev, .. } => Some(prev),
+                _ => continue,
+            };
+            match prev {
+                Some(prev) => then.insert(prev.key.clone(), as_it_was(prev)),
+                None => then.remove(event.key()),
+            };
         }
         Ok(query.answer(then.iter()))
     }

@@ -1,7 +1,5 @@
 //! Removing one key, for whatever cause.
 
-use alloc::boxed::Box;
-
 use crate::event::{Cause, EventKind};
 use crate::ids::Key;
 use crate::record::Record;
@@ -20,7 +18,7 @@ impl Step<'_> {
         self.change();
         let ended = self.leave(&key, &record, cause);
         let group = record.group();
-        self.emit(EventKind::Deleted { prev: Box::new(record.into_key_value(key)), ended });
+        self.emit(EventKind::Deleted { prev: record.into_key_value(key), ended });
         self.end_group(group);
     }
 }

@@ -94,7 +94,7 @@ impl Step<'_> {
             return Outcome::NotFound;
         }
         if let Some(lease) = self.state.leases.get_mut(&lease) {
-            lease.window.amend(seq, CANCELLED);
+            lease.window.amend(seq, &CANCELLED);
         }
         CANCELLED
     }

@@ -54,6 +54,7 @@ impl Step<'_> {
 
     /// Takes a key out of the queue itself. An empty queue is gone.
     pub(crate) fn leave_queue(&mut self, name: LockName, record: &Record) {
+        self.heir = None;
         let Entry::Occupied(mut place) = self.state.locks.entry(name) else { return };
         match place.get_mut() {
             Queue::One(_) => {
@@ -177,6 +178,7 @@ impl Step<'_> {
         };
         let before = record.clone();
         record.role = Role::Foreign;
+        self.heir = None;
         let Some(contender) = before.contender() else {
             return;
         };
@@ -215,7 +217,7 @@ impl Step<'_> {
                 None => return,
             }
         };
-        window.amend(answers.seq, outcome.clone());
+        window.amend(answers.seq, outcome);
         if !answers.shared {
             return;
         }

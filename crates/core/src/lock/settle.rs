@@ -52,9 +52,10 @@ impl Step<'_> {
             }
             let (key, alone) = (front.key.clone(), matches!(front.queue, Queue::One(_)));
             let exclusive = front.mode() == Some(Mode::Exclusive);
-            self.grant(name, &key, alone);
+            let holding = self.grant(name, &key, alone);
             // Nobody has room beside an exclusive holder.
             if exclusive && !self.state.mutant(Mutant::SharedJoinsExclusive) {
+                self.heir = Some((name.clone(), holding));
                 return;
             }
         }
@@ -66,10 +67,11 @@ impl Step<'_> {
         }
     }
 
-    fn grant(&mut self, name: &LockName, key: &Key, alone: bool) {
+    fn grant(&mut self, name: &LockName, key: &Key, alone: bool) -> Holding {
         let (holding, remaining, answers) = self.hold(name, key, alone);
         let grant = self.state.grant_of(key, holding.token, holding.lease, remaining);
-        self.announce(holding, answers, &Outcome::Acquired(grant));
+        self.announce(holding.clone(), answers, &Outcome::Acquired(grant));
+        holding
     }
 
     /// Grants several locks together if each could be granted by itself.

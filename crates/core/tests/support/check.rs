@@ -185,7 +185,7 @@ impl Checker {
             }
             EventKind::Deleted { prev, ended } => {
                 let there = self.keys.remove(&prev.key);
-                ensure(there.as_ref() == Some(&**prev), || format!("wrong prev: {event:?}"))?;
+                ensure(there.as_ref() == Some(prev), || format!("wrong prev: {event:?}"))?;
                 let held = self.holders.remove(&(prev.key.clone(), prev.create_revision.into()));
                 let told = ended.as_ref().is_some_and(|ended| ended.held);
                 ensure(held == told, || format!("held or not: {event:?}"))

@@ -326,6 +326,11 @@ impl LockName {
         let len = u32::try_from(len).expect("keys are far shorter than 4 GiB");
         LockName { bytes: key.0.clone(), len }
     }
+
+    /// The key that this name is a part of, if it is one.
+    pub(crate) fn longer_key(&self) -> Option<Key> {
+        (self.bytes.len() > self.len as usize).then(|| Key(self.bytes.clone()))
+    }
 }
 
 impl Deref for LockName {

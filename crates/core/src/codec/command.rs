@@ -19,6 +19,7 @@ use crate::ids::{
 };
 use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::range::{KeyRange, Order, RangeQuery, SortBy};
+use crate::record::contender_key;
 
 /// The flag with which an author marks a command that an older build may pass over. What one
 /// build passes over and another applies must make no difference to anything they agree on.
@@ -255,7 +256,24 @@ wire_struct!(Terms {
     call: Option<CallId>,
 });
 
-wire_struct!(Acquire { name: LockName, lease: LeaseRef, mode: Mode, wait: Wait, terms: Terms });
+impl Wire for Acquire {
+    fn put(&self, to: &mut Writer<'_>) {
+        self.name.put(to);
+        self.lease.put(to);
+        self.mode.put(to);
+        self.wait.put(to);
+        self.terms.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let name = from.bytes()?;
+        let lease = LeaseRef::take(from)?;
+        // The contender's key begins with the name, and apply will want it: they share their bytes.
+        let name = LockName::prefix_of(&contender_key(name, lease.id), name.len());
+        let (mode, wait, terms) = (Mode::take(from)?, Wait::take(from)?, Terms::take(from)?);
+        Ok(Acquire { name, lease, mode, wait, terms })
+    }
+}
 
 wire_struct!(AcquireMany {
     locks: Vec<(LockName, Mode)>,

@@ -13,6 +13,10 @@ use crate::ids::LogTime;
 /// The format of entries that this build writes, and the only one that it reads.
 const VERSION: u8 = 1;
 
+/// A short command takes so many times as much memory as bytes. Room for all of them at once is
+/// worth it: otherwise they would move, several times over.
+const SWELLING: usize = 8;
+
 /// Appends an entry.
 pub fn encode_entry(entry: &Entry, out: &mut Vec<u8>) {
     let mut to = Writer::new(out);
@@ -60,7 +64,7 @@ pub fn decode_entry(bytes: &[u8]) -> Result<Entry, DecodeError> {
         return Err(from.malformed("a stamp beyond all time").into());
     }
     let count = from.count()?;
-    let mut commands = Vec::with_capacity(from.room(count, size_of::<Command>()));
+    let mut commands = Vec::with_capacity(from.room(count, size_of::<Command>() / SWELLING));
     for _ in 0..count {
         commands.push(take_command(&mut from.framed()?)?);
     }

@@ -39,8 +39,9 @@ impl<'a> Reader<'a> {
         self.at = self.bytes.len();
     }
 
+    #[inline]
     pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
-        let byte = *self.bytes.get(self.at).ok_or(self.malformed("cut short"))?;
+        let byte = *self.bytes.get(self.at).ok_or_else(|| self.malformed("cut short"))?;
         self.at += 1;
         Ok(byte)
     }
@@ -55,7 +56,19 @@ impl<'a> Reader<'a> {
 
     /// One number has one spelling: a longer one is refused, or equal values would not have
     /// equal bytes.
+    #[inline]
     pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
+        match self.bytes.get(self.at) {
+            // Most numbers are small.
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -91,7 +104,7 @@ impl<'a> Reader<'a> {
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
         let count = self.varint()?;
         let count = usize::try_from(count).ok().filter(|&count| count <= self.left());
-        count.ok_or(self.malformed("a length beyond the end"))
+        count.ok_or_else(|| self.malformed("a length beyond the end"))
     }
 
     /// For how many of `count` elements of `size` bytes to make room at first. Elements can be
@@ -102,7 +115,8 @@ impl<'a> Reader<'a> {
 
     /// The next `len` bytes as they are.
     pub(super) fn raw(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let bytes = self.bytes[self.at..].get(..len).ok_or(self.malformed("cut short"))?;
+        let rest = self.bytes[self.at..].get(..len);
+        let bytes = rest.ok_or_else(|| self.malformed("cut short"))?;
         self.at += len;
         Ok(bytes)
     }

@@ -11,7 +11,8 @@ use crate::lock::{Queue, Then};
 use crate::mutant::Mutant;
 use crate::outcome::{Denial, Outcome, Place, Reason};
 use crate::record::{
-    Contender, Extra, Record, Role, Spot, contender_key, lease_named_by, with_contender_key,
+    Contender, Extra, Record, Role, Spot, contender_key, contender_key_of, lease_named_by,
+    with_contender_key,
 };
 use crate::state::State;
 use crate::step::Step;
@@ -30,7 +31,7 @@ impl Step<'_> {
     pub(crate) fn acquire(&mut self, acquire: Acquire, seq: Seq) -> Result<Outcome, Reason> {
         let lease = acquire.lease.id;
         self.contending_lease(acquire.lease)?;
-        let key = contender_key(&acquire.name, lease);
+        let key = contender_key_of(&acquire.name, lease);
         if self.take_free(&key, lease, acquire.name.len()) {
             let value = acquire.terms.value.clone();
             let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);

@@ -34,6 +34,10 @@ pub(crate) struct Answer {
 
 impl Window {
     fn find(&self, seq: Seq) -> Result<usize, usize> {
+        // Most numbers are the caller's latest.
+        if self.answers.back().is_none_or(|last| last.seq < seq) {
+            return Err(self.answers.len());
+        }
         self.answers.binary_search_by_key(&seq, |answer| answer.seq)
     }
 
@@ -238,12 +242,10 @@ pub(crate) fn fingerprint(action: &Action) -> u32 {
         Action::ReleaseAs(release) => (12, &release.name, 0),
         _ => (13, b"", 0),
     };
-    let mut print: u32 = 0x811c_9dc5;
     let head = [verb].into_iter().chain(number.to_le_bytes());
-    for byte in head.chain(subject.iter().copied()) {
-        print = (print ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    print.max(1)
+    let bytes = head.chain(subject.iter().copied());
+    let mix = |print: u32, byte: u8| (print ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    bytes.fold(0x811c_9dc5, mix).max(1)
 }
 
 /// The answer of an acquire whose cancellation came first.

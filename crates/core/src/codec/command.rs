@@ -256,6 +256,15 @@ wire_struct!(Terms {
     call: Option<CallId>,
 });
 
+/// Reads a lock's name, and the lease behind it. The key with which the lease stands in the lock's
+/// queue begins with the name, and apply will want it: they share their bytes.
+#[inline]
+fn take_name_and_lease(from: &mut Reader<'_>) -> Result<(LockName, LeaseRef), Malformed> {
+    let name = from.bytes()?;
+    let lease = LeaseRef::take(from)?;
+    Ok((LockName::prefix_of(&contender_key(name, lease.id), name.len()), lease))
+}
+
 impl Wire for Acquire {
     fn put(&self, to: &mut Writer<'_>) {
         self.name.put(to);
@@ -266,10 +275,7 @@ impl Wire for Acquire {
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let name = from.bytes()?;
-        let lease = LeaseRef::take(from)?;
-        // The contender's key begins with the name, and apply will want it: they share their bytes.
-        let name = LockName::prefix_of(&contender_key(name, lease.id), name.len());
+        let (name, lease) = take_name_and_lease(from)?;
         let (mode, wait, terms) = (Mode::take(from)?, Wait::take(from)?, Terms::take(from)?);
         Ok(Acquire { name, lease, mode, wait, terms })
     }
@@ -290,7 +296,18 @@ wire_enum!(CancelTarget {
     2 => Call(name: LockName, call: CallId),
 });
 
-wire_struct!(Release { name: LockName, lease: LeaseRef, token: Token });
+impl Wire for Release {
+    fn put(&self, to: &mut Writer<'_>) {
+        self.name.put(to);
+        self.lease.put(to);
+        self.token.put(to);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (name, lease) = take_name_and_lease(from)?;
+        Ok(Release { name, lease, token: Token::take(from)? })
+    }
+}
 
 wire_struct!(ReleaseMany { names: Vec<LockName>, lease: LeaseRef, token: Token });
 

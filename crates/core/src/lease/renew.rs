@@ -17,9 +17,9 @@ impl Step<'_> {
         let (id, epoch) = (renewal.lease.id, renewal.lease.epoch);
         let any_epoch = epoch == Epoch::ANY || self.state.mutant(Mutant::RenewIgnoresEpoch);
         let shortens = self.state.mutant(Mutant::RenewShortens);
-        let now = self.state.now;
-        let live = self.state.lease_is_live(id);
-        let lease = self.state.leases.get_mut(&id).filter(|_| live);
+        let (now, due_serves) = (self.state.now, self.state.mutant(Mutant::DueLeaseServes));
+        let lease = self.state.leases.get_mut(&id);
+        let lease = lease.filter(|lease| lease.is_live(now) || due_serves);
         let result = match lease.filter(|lease| any_epoch || lease.epoch == epoch) {
             None => RenewResult::Gone,
             Some(lease) if lease.spent => RenewResult::HeldTooLong,

@@ -5,7 +5,7 @@ use crate::event::Cause;
 use crate::ids::{Key, LockName, Token};
 use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
-use crate::record::{Record, with_contender_key};
+use crate::record::{Record, contender_key_of};
 use crate::step::Step;
 
 impl Step<'_> {
@@ -13,7 +13,7 @@ impl Step<'_> {
         self.live_lease(release.lease)?;
         let (name, lease) = (&release.name, release.lease.id);
         // Taken out before it is looked at: most releases are right, and need one lookup then.
-        let taken = with_contender_key(name, lease, |key| self.state.keys.remove_entry(key));
+        let taken = self.state.keys.remove_entry(&contender_key_of(name, lease));
         let Some((key, record)) = taken else {
             return self.nothing_held(name).map(|()| Outcome::NotFound);
         };

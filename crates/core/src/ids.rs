@@ -399,3 +399,35 @@ impl fmt::Display for LockName {
         write_bytes(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_names_are_in_the_order_of_their_bytes() {
+        let texts = [
+            "",
+            "a",
+            "a/",
+            "b",
+            "lock/aaa",
+            "lock/aab",
+            "lock/aaa1",
+            "lock/aaa2",
+            "lock/aab1",
+            "lock/aaaaaaaaaaaaaaaa1",
+            "lock/aaaaaaaaaaaaaaaa2",
+            "lock/\u{ff}aaaaa",
+            "lock/\u{7f}aaaaa",
+        ];
+        for one in texts {
+            for other in texts {
+                let expected = one.as_bytes().cmp(other.as_bytes());
+                assert_eq!(Key::from(one).cmp(&Key::from(other)), expected, "{one} {other}");
+                let (name, other_name) = (LockName::from(one), LockName::from(other));
+                assert_eq!(name.cmp(&other_name), expected, "{one} {other}");
+            }
+        }
+    }
+}

@@ -310,4 +310,17 @@ mod tests {
             assert_eq!(queue_form(&Key::from(other)), None, "{other}");
         }
     }
+
+    #[test]
+    fn a_name_shares_the_key_that_it_is_a_part_of() {
+        let key = contender_key(b"a/b", LeaseId(0x1f));
+        let name = LockName::prefix_of(&key, 3);
+        assert!(core::ptr::eq(&*contender_key_of(&name, LeaseId(0x1f)), &*key));
+        for other in [0x1, 0xf, 0x1f0, 0x2f] {
+            let own = contender_key_of(&name, LeaseId(other));
+            assert_eq!(own, contender_key(b"a/b", LeaseId(other)));
+        }
+        let plain = LockName::from("a/b");
+        assert_eq!(contender_key_of(&plain, LeaseId(0x1f)), key);
+    }
 }

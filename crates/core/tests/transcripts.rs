@@ -135,6 +135,7 @@ scripts! {
     restore_waiting_time
     reused_id_is_not_spent
     second_restore_waits_for_the_first
+    settled_in_order_of_change
     shared_prefix
     signing_keys
     signing_keys_make_room

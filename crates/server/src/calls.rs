@@ -34,12 +34,18 @@ struct Answers(Arc<Open>);
 
 impl Mailbox for Answers {
     fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
-        let mut calls = self.0.calls();
-        for (request, delivery) in deliveries {
-            if let Some(call) = calls.remove(&request.0) {
-                // Whoever asked may have gone.
-                drop(call.send(delivery));
-            }
+        let mut answered = Vec::with_capacity(deliveries.len());
+        {
+            let mut calls = self.0.calls();
+            let answers = deliveries.into_iter();
+            answered.extend(answers.filter_map(|(request, delivery)| {
+                calls.remove(&request.0).map(|call| (call, delivery))
+            }));
+        }
+        // Waking somebody takes a while, and meanwhile others want to ask.
+        for (call, delivery) in answered {
+            // Whoever asked may have gone.
+            drop(call.send(delivery));
         }
     }
 }

@@ -19,6 +19,7 @@ mod parse;
 mod refuse;
 mod show;
 mod snapshot;
+mod unary_calls;
 mod watch;
 mod watching;
 
@@ -42,6 +43,8 @@ use crate::error::{Failure, Wrong};
 use crate::house::House;
 use crate::limits;
 
+pub(crate) use unary_calls::{Asked, UnaryCall};
+
 /// What a call is answered with.
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -51,7 +54,7 @@ pub(crate) struct EtcdDoor(Arc<House>);
 
 /// Adds etcd's services.
 pub(crate) fn add_to(routes: Routes, house: &Arc<House>) -> Routes {
-    let door = || EtcdDoor(Arc::clone(house));
+    let door = || EtcdDoor::new(house);
     let max = limits::MESSAGE_BYTES_MAX;
     routes
         .add_service(KvServer::new(door()).max_decoding_message_size(max))
@@ -65,6 +68,10 @@ pub(crate) fn add_to(routes: Routes, house: &Arc<House>) -> Routes {
 }
 
 impl EtcdDoor {
+    pub(crate) fn new(house: &Arc<House>) -> EtcdDoor {
+        EtcdDoor(Arc::clone(house))
+    }
+
     /// Lets a request in, and hands over what it asks for. One that wants to be refused by a member
     /// without a leader says so.
     fn admit<T>(&self, request: Request<T>) -> Result<T, Status> {

@@ -7,6 +7,7 @@
 //! everywhere. Refuses: rules about locks, which are the state's, and any change of the state except
 //! by proposing it.
 
+mod along;
 mod calls;
 mod duties;
 mod ears;
@@ -29,6 +30,7 @@ mod owners;
 mod parse;
 mod pending;
 mod reads;
+mod requests;
 mod rest;
 mod seats;
 mod serve;
@@ -37,6 +39,7 @@ mod shares;
 mod show;
 mod signing;
 mod socket;
+mod unary;
 mod wanted;
 mod watch;
 mod ws;

@@ -1,6 +1,5 @@
 //! One port for everything: gRPC, plain HTTP beside it, and sessions without either.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,10 +11,8 @@ use fencepost_node::shell::{Freshness, Handle};
 use fencepost_proto::v1::cluster_service_server::ClusterServiceServer;
 use fencepost_proto::v1::lock_service_server::LockServiceServer;
 use fencepost_proto::{DESCRIPTORS, ETCD_DESCRIPTORS};
-use hyper::Request;
-use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,18 +20,19 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Sleep;
 use tonic::service::Routes;
-use tower_service::Service;
 
+use crate::along::Along;
 use crate::duties;
 use crate::ears::Ears;
 use crate::etcd;
 use crate::framed;
-use crate::grpc::{ClusterDoor, LockDoor, Peer};
+use crate::grpc::{ClusterDoor, LockDoor};
 use crate::house::House;
 use crate::http;
 use crate::json_tcp;
 use crate::limits;
 use crate::opening::Opening;
+use crate::requests::Requests;
 use crate::rest;
 use crate::seats::{Seat, Seats};
 use crate::signing;
@@ -294,23 +292,18 @@ impl Hall {
         watcher: Watcher,
     ) -> Result<(), String> {
         stream.set_nodelay(true).map_err(|why| why.to_string())?;
-        let builder = builder(self.tuning.headers_patience);
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
-            request.extensions_mut().insert(seat.clone());
-            let mut router = self.router.clone();
-            async move {
-                Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|no| match no {}))
-            }
-        });
+        let along = Along::default();
+        let builder = builder(along.clone(), self.tuning.headers_patience);
+        let requests = Arc::new(Requests::new(&self.house, self.router, peer, seat));
+        let service = service_fn(move |request| Box::pin(Arc::clone(&requests).serve(request)));
         let opening = TokioIo::new(Opening::new(stream, patience));
         let connection = builder.serve_connection_with_upgrades(opening, service);
-        watcher.watch(connection).await.map_err(|why| why.to_string())
+        along.with(watcher.watch(connection)).await.map_err(|why| why.to_string())
     }
 }
 
-fn builder(patience: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(along: Along, patience: Duration) -> auto::Builder<Along> {
+    let mut builder = auto::Builder::new(along);
     builder
         .http1()
         .timer(TokioTimer::new())

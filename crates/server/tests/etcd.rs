@@ -15,5 +15,7 @@ mod rust_client;
 #[path = "server/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the native door")]
 mod support;
+#[path = "etcd/unary.rs"]
+mod unary;
 #[path = "etcd/watches.rs"]
 mod watches;

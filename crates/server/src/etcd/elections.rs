@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::leases::client;
+use super::leases::peer;
 use super::watching::{News, Reader};
 use super::{Answer, EtcdDoor, header, refuse, show, unexpected};
 use crate::error::Failure;
@@ -35,10 +35,10 @@ impl Election for EtcdDoor {
         &self,
         request: Request<pb::CampaignRequest>,
     ) -> Answer<pb::CampaignResponse> {
-        let client = client(&request);
+        let peer = peer(&request);
         let request = self.admit(request)?;
         let led = async {
-            let lease = self.lease_or_own(request.lease, client).await?;
+            let lease = self.lease_or_own(request.lease, peer).await?;
             self.lead(&request.name, lease, &request.value).await
         };
         self.answer_recipe("etcd_campaign", led.await)

@@ -22,7 +22,7 @@ impl Lease for EtcdDoor {
         &self,
         request: Request<pb::LeaseGrantRequest>,
     ) -> Answer<pb::LeaseGrantResponse> {
-        let client = client(&request);
+        let client = client(peer(&request));
         let request = self.admit(request)?;
         self.answer("etcd_lease_grant", self.grant(&request, client).await)
     }
@@ -64,9 +64,12 @@ impl Lease for EtcdDoor {
     }
 }
 
+pub(super) fn peer<T>(request: &Request<T>) -> Option<Peer> {
+    request.extensions().get().copied()
+}
+
 /// Whoever has no name of its own is called after its address.
-pub(super) fn client<T>(request: &Request<T>) -> ClientId {
-    let peer = request.extensions().get::<Peer>();
+pub(super) fn client(peer: Option<Peer>) -> ClientId {
     peer.map(|peer| ClientId::from(&*format!("etcd@{}", peer.0))).unwrap_or_default()
 }
 

@@ -8,10 +8,10 @@ use fencepost_proto::etcd::v3lockpb as pb;
 use fencepost_proto::etcd::v3lockpb::lock_server::Lock;
 use tonic::{Request, Response};
 
-use super::leases::client;
+use super::leases::{client, peer};
 use super::{Answer, EtcdDoor, header, refuse};
 use crate::error::{Failure, Wrong};
-use crate::grpc::lock;
+use crate::grpc::{Peer, lock};
 use crate::parse::contender_key;
 
 /// The lease of a caller that brings none. Nobody renews it.
@@ -20,10 +20,10 @@ const OWN_TTL: Millis = Millis(60_000);
 #[tonic::async_trait]
 impl Lock for EtcdDoor {
     async fn lock(&self, request: Request<pb::LockRequest>) -> Answer<pb::LockResponse> {
-        let client = client(&request);
+        let peer = peer(&request);
         let pb::LockRequest { name, lease } = self.admit(request)?;
         let held = async {
-            let lease = self.lease_or_own(lease, client).await?;
+            let lease = self.lease_or_own(lease, peer).await?;
             let acquired = self.stand(&name, lease, Value::default()).await?;
             let key = Bytes::copy_from_slice(&contender_key(&LockName::from(&*name), lease));
             Ok(pb::LockResponse { header: acquired.map(header), key })
@@ -54,10 +54,10 @@ impl EtcdDoor {
     pub(super) async fn lease_or_own(
         &self,
         lease: i64,
-        client: fencepost_core::ClientId,
+        peer: Option<Peer>,
     ) -> Result<LeaseId, Failure> {
         match lease {
-            0 => Ok(self.make_lease(LeaseId(0), OWN_TTL, client).await?.1),
+            0 => Ok(self.make_lease(LeaseId(0), OWN_TTL, client(peer)).await?.1),
             lease => Ok(LeaseId(lease)),
         }
     }

@@ -6,9 +6,12 @@
 //! answered only after the log says that it is being answered, because a grant that was told must
 //! not be taken back as one that was not.
 //!
-//! The work is done by a task of its own, so that it goes on when the caller is gone.
+//! The work is done in the caller's own task. When the caller is gone, what is left of it goes on in
+//! one of its own.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fencepost_core::command::{
@@ -20,6 +23,7 @@ use fencepost_core::{Key, LeaseId, Outcome, Reason, Reply, State};
 use fencepost_node::io::{Class, ProposeError};
 use fencepost_proto::v1;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::ears::standing;
 use crate::error::{Failure, Wrong};
@@ -31,10 +35,6 @@ use crate::{parse, show, signing};
 
 /// What a call is told.
 pub(crate) type Told = Result<v1::LockResponse, Failure>;
-
-/// What a call is told, and how it says that it has heard it. A call may be dropped while the
-/// answer waits for it.
-type Handed = (Told, oneshot::Sender<()>);
 
 pub(super) async fn lock(house: &Arc<House>, request: &v1::LockRequest) -> Told {
     begin_signed(house, parse::lock(request)?, request.signed).await
@@ -70,8 +70,8 @@ pub(crate) async fn begin(house: &Arc<House>, wanted: impl Into<Wanted>) -> Told
     begin_signed(house, wanted, false).await
 }
 
-/// Has it done by a task of its own, and waits for what it says. What is to be signed and cannot be
-/// is refused before anything is done.
+/// Has it done, also if the caller does not wait for it. What is to be signed and cannot be is refused
+/// before anything is done.
 pub(crate) async fn begin_signed(
     house: &Arc<House>,
     wanted: impl Into<Wanted>,
@@ -80,18 +80,38 @@ pub(crate) async fn begin_signed(
     if signed {
         house.signing.signer().await?;
     }
-    let (tell, told) = oneshot::channel();
-    // When this call is dropped, so is the sender, and the task knows that nobody waits.
-    let (_here, gone) = oneshot::channel();
+    let (here, gone) = oneshot::channel();
     let call = Call::new(house, wanted.into(), signed);
-    tokio::spawn(call.run(tell, gone));
-    match told.await {
-        Ok((told, taken)) => {
-            // The task waits for this, so it is there.
-            taken.send(()).ok();
-            told
+    Attended { work: Some(Box::pin(call.run(gone))), _here: here }.await
+}
+
+/// A call whose caller waits for it. When this is dropped, the sender is, so that the call knows, and
+/// what is left of the work goes on in a task.
+struct Attended {
+    work: Option<Pin<Box<dyn Future<Output = Told> + Send>>>,
+    _here: oneshot::Sender<()>,
+}
+
+impl Future for Attended {
+    type Output = Told;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
+        let Some(work) = &mut self.work else {
+            return Poll::Ready(Err(ProposeError::Indeterminate.into()));
+        };
+        let told = ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(told)
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        // Without a runtime the whole process ends. Then the place ends with this boot.
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        if let (Some(work), Some(runtime)) = (self.work.take(), runtime) {
+            runtime.spawn(work);
         }
-        Err(_) => Err(ProposeError::Indeterminate.into()),
     }
 }
 
@@ -146,8 +166,10 @@ impl Call {
         Call { house: Arc::clone(house), wanted, signed, place, share }
     }
 
-    async fn run(mut self, tell: oneshot::Sender<Handed>, gone: oneshot::Receiver<()>) {
-        let End { told, left } = self.serve(gone).await;
+    /// Does all of it. The caller hears what comes of it in the very moment in which this ends, if
+    /// it is not gone by then.
+    async fn run(mut self, mut gone: oneshot::Receiver<()>) -> Told {
+        let End { told, left } = self.serve(&mut gone).await;
         if let Some(place) = &self.place {
             self.house.pending().forget(&place.ticket);
         }
@@ -157,20 +179,18 @@ impl Call {
             if self.house.shares.leave(&self.share, parting) {
                 self.withdraw().await;
             }
-            // The caller may have gone.
-            drop(tell.send((told, oneshot::channel().0)));
-            return;
+            return told;
         }
-        let (taken, was_taken) = oneshot::channel();
-        let is_told = tell.send((told, taken)).is_ok() && was_taken.await.is_ok();
+        let is_told = gone.try_recv() == Err(TryRecvError::Empty);
         let parting = if is_told { Parting::Told } else { Parting::Place };
         if self.house.shares.leave(&self.share, parting) {
             // It is held, and nobody knows.
             self.withdraw().await;
         }
+        told
     }
 
-    async fn serve(&mut self, gone: oneshot::Receiver<()>) -> End {
+    async fn serve(&mut self, gone: &mut oneshot::Receiver<()>) -> End {
         let command = Command::from(self.wanted.action());
         let timeout = timeout(self.wanted.wait());
         let reply = match self.house.calls.propose(Class::Ordinary, &command).await {
@@ -248,7 +268,7 @@ impl Call {
         &mut self,
         seen: Option<Verdict>,
         timeout: Option<Duration>,
-        mut gone: oneshot::Receiver<()>,
+        gone: &mut oneshot::Receiver<()>,
     ) -> End {
         let Some(place) = &mut self.place else {
             return End { told: Err(unexpected()), left: Left::Place };
@@ -266,7 +286,7 @@ impl Call {
             None => tokio::select! {
                 verdict = &mut place.verdict => verdict.ok(),
                 () = patience => Some(Verdict::Ended(Cause::TimedOut)),
-                _ = &mut gone => None,
+                _ = gone => None,
                 () = house.closed() => {
                     return End { told: Err(Wrong::ShuttingDown.into()), left: Left::Place };
                 }

@@ -207,12 +207,13 @@ async fn the_recipe_keeps_its_order_although_the_leader_is_killed() {
     soon(holder.wait(place)).await;
     let (sender, mut held) = tokio::sync::mpsc::channel(CLIENTS);
     let mut expected = Vec::new();
+    let mut clients = tokio::task::JoinSet::new();
     for number in 0..CLIENTS {
         let mut recipe = Recipe::new(client(&world, &[left[number % 2]]).await, "g").await;
         let place = recipe.enter().await;
         expected.push(place);
         let sender = sender.clone();
-        tokio::spawn(async move {
+        clients.spawn(async move {
             recipe.wait(place).await;
             sender.send(place).await.expect("it is awaited");
             recipe.leave().await;
@@ -227,4 +228,6 @@ async fn the_recipe_keeps_its_order_although_the_leader_is_killed() {
         order.push(soon(held.recv()).await.expect("they are granted"));
     }
     assert_eq!(order, expected);
+    // The last one leaves as well, while there is somebody to tell.
+    soon(clients.join_all()).await;
 }

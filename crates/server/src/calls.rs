@@ -13,6 +13,10 @@ use tokio::sync::oneshot;
 
 use crate::error::Failure;
 
+/// With so many calls open, there are others who are about to bring something. They go first, so that
+/// one turn of the node, and one sync, does for all. With fewer that would be a wait for nobody.
+const COMPANY_MIN: usize = 8;
+
 /// One line to the node, shared by all calls that await a single answer.
 pub(crate) struct Calls {
     line: Line,
@@ -34,18 +38,12 @@ struct Answers(Arc<Open>);
 
 impl Mailbox for Answers {
     fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
-        let mut answered = Vec::with_capacity(deliveries.len());
-        {
-            let mut calls = self.0.calls();
-            let answers = deliveries.into_iter();
-            answered.extend(answers.filter_map(|(request, delivery)| {
-                calls.remove(&request.0).map(|call| (call, delivery))
-            }));
-        }
-        // Waking somebody takes a while, and meanwhile others want to ask.
-        for (call, delivery) in answered {
-            // Whoever asked may have gone.
-            drop(call.send(delivery));
+        let mut calls = self.0.calls();
+        for (request, delivery) in deliveries {
+            if let Some(call) = calls.remove(&request.0) {
+                // Whoever asked may have gone.
+                drop(call.send(delivery));
+            }
         }
     }
 }
@@ -69,6 +67,15 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What was brought to the node is worked off when this is dropped, whatever becomes of the call.
+struct Brought<'a>(&'a Line);
+
+impl Drop for Brought<'_> {
+    fn drop(&mut self) {
+        self.0.work();
+    }
+}
+
 /// The bytes of a command, as the node takes them.
 pub(crate) fn encoded(command: &Command) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -81,6 +88,13 @@ pub(crate) fn query<T: Any + Send>(ask: impl FnOnce(&Machine) -> T + Send + 'sta
     Box::new(move |machine| -> Found { Box::new(ask(machine)) })
 }
 
+fn replied(answer: Result<Delivery, oneshot::error::RecvError>) -> Result<Reply, Failure> {
+    match answer {
+        Ok(Delivery::Answer(answer)) => Ok(answer?),
+        _ => Err(ProposeError::Indeterminate.into()),
+    }
+}
+
 impl Calls {
     pub(crate) fn new(handle: &Handle) -> Calls {
         let open = Arc::<Open>::default();
@@ -88,26 +102,33 @@ impl Calls {
         Calls { line, open }
     }
 
-    async fn call(
-        &self,
-        send: impl FnOnce(&Line, RequestId) -> Result<(), ProposeError>,
-    ) -> Result<Delivery, ProposeError> {
+    /// Opens a call: its place in the list, where its answer comes, and how many are open.
+    fn open(&self) -> (Place<'_>, oneshot::Receiver<Delivery>, usize) {
         let request = self.line.draw();
         let (sender, answer) = oneshot::channel();
-        self.open.calls().insert(request.0, sender);
-        let _place = Place { open: &self.open, request };
-        send(&self.line, request)?;
-        answer.await.map_err(|_| ProposeError::Indeterminate)
+        let mut calls = self.open.calls();
+        calls.insert(request.0, sender);
+        (Place { open: &self.open, request }, answer, calls.len())
     }
 
     /// Has a command done.
     pub(crate) async fn propose(&self, class: Class, command: &Command) -> Result<Reply, Failure> {
-        let bytes = encoded(command);
-        let delivery = self.call(|line, request| line.propose(request, class, bytes)).await?;
-        match delivery {
-            Delivery::Answer(answer) => Ok(answer?),
-            _ => Err(ProposeError::Indeterminate.into()),
+        let (place, answer, _) = self.open();
+        self.line.propose(place.request, class, encoded(command))?;
+        replied(answer.await)
+    }
+
+    /// The same, for calls of many clients with a connection each: if there are others, they may bring
+    /// their commands before this one takes a turn.
+    pub(crate) async fn propose_in_company(&self, command: &Command) -> Result<Reply, Failure> {
+        let (place, answer, open) = self.open();
+        self.line.bring(place.request, Class::Ordinary, encoded(command))?;
+        let brought = Brought(&self.line);
+        if open >= COMPANY_MIN {
+            tokio::task::yield_now().await;
         }
+        drop(brought);
+        replied(answer.await)
     }
 
     /// Puts a question to the state. It runs on the node's loop, so it must be short.
@@ -116,14 +137,11 @@ impl Calls {
         freshness: Freshness,
         ask: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let ask = query(ask);
-        let delivery = self.call(|line, request| line.read(request, freshness, ask)).await;
+        let (place, answer, _) = self.open();
+        self.line.read(place.request, freshness, query(ask))?;
         // A question changes nothing, so it never has an unknown outcome.
-        let Ok(Delivery::Found(found)) = delivery else {
-            return Err(match delivery {
-                Err(ProposeError::Overloaded) => ProposeError::Overloaded.into(),
-                _ => ProposeError::NoLeader.into(),
-            });
+        let Ok(Delivery::Found(found)) = answer.await else {
+            return Err(ProposeError::NoLeader.into());
         };
         let found = found?.downcast::<T>();
         Ok(*found.expect("the question made it, and its type is known"))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_core::command::{Action, Command, Once};
 use fencepost_core::outcome::Place;
-use fencepost_core::{Boot, Key, NodeId, Outcome, Revision, State};
+use fencepost_core::{Boot, Key, NodeId, Outcome, Reply, Revision, State};
 use fencepost_fence::signed::KeyError;
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
@@ -151,7 +151,18 @@ impl House {
         class: Class,
         command: &Command,
     ) -> Result<(v1::Header, Outcome), Failure> {
-        let reply = self.calls.propose(class, command).await?;
+        self.acted(self.calls.propose(class, command).await?)
+    }
+
+    /// As [`House::act`], for calls of many clients with a connection each.
+    pub(crate) async fn act_in_company(
+        &self,
+        action: Action,
+    ) -> Result<(v1::Header, Outcome), Failure> {
+        self.acted(self.calls.propose_in_company(&Command::from(action)).await?)
+    }
+
+    fn acted(&self, reply: Reply) -> Result<(v1::Header, Outcome), Failure> {
         match reply.outcome {
             Outcome::Rejected(reason) => Err(reason.into()),
             outcome => Ok((self.head.at(reply.revision), outcome)),

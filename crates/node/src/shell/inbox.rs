@@ -132,6 +132,20 @@ impl Inbox {
 
     /// Puts something in if there is room, and works it off if nobody else does.
     pub(super) fn push(&self, lane: Lane, happening: Happening) -> Result<(), ProposeError> {
+        self.leave(lane, happening)?;
+        self.work_here();
+        Ok(())
+    }
+
+    /// Works off what waits, if nobody else does.
+    pub(super) fn work(&self) {
+        if !self.state().queue.is_empty() {
+            self.work_here();
+        }
+    }
+
+    /// Puts something in if there is room. Whoever does has to [`work`](Inbox::work) soon.
+    pub(super) fn leave(&self, lane: Lane, happening: Happening) -> Result<(), ProposeError> {
         let mut state = self.state();
         if state.closed {
             return Err(ProposeError::NoLeader);
@@ -140,8 +154,6 @@ impl Inbox {
             return Err(ProposeError::Overloaded);
         }
         state.put(lane, happening);
-        drop(state);
-        self.work_here();
         Ok(())
     }
 

@@ -98,6 +98,28 @@ impl Line {
         self.inbox.push(lane, Happening::Input(input))
     }
 
+    /// As [`Line::propose`], but what was brought is left until [`Line::work`], so that others can
+    /// bring something meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Line::propose`].
+    pub fn bring(
+        &self,
+        request: RequestId,
+        class: Class,
+        command: Vec<u8>,
+    ) -> Result<(), ProposeError> {
+        let lane = Lane::of(class);
+        let input = Input::Propose(Proposal { request, class, command });
+        self.inbox.leave(lane, Happening::Input(input))
+    }
+
+    /// Has what was brought worked off, unless somebody has done so.
+    pub fn work(&self) {
+        self.inbox.work();
+    }
+
     /// Wants many commands done, with one wake-up. Those that come back were not done, because
     /// there was no room.
     ///

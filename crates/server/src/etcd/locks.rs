@@ -34,7 +34,8 @@ impl Lock for EtcdDoor {
     async fn unlock(&self, request: Request<pb::UnlockRequest>) -> Answer<pb::UnlockResponse> {
         let key = self.admit(request)?.key;
         let range = KeyRange::One(Key::from(&*key));
-        let removed = self.0.act(Action::DeleteRange(DeleteRange { range, prev: false })).await;
+        let remove = Action::DeleteRange(DeleteRange { range, prev: false });
+        let removed = self.0.act_in_company(remove).await;
         let removed = removed.map(|(head, _)| pb::UnlockResponse { header: Some(header(head)) });
         self.answer_recipe("etcd_unlock", removed)
     }

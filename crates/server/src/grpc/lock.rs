@@ -20,7 +20,7 @@ use fencepost_core::command::{
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::{Denial, Grant};
 use fencepost_core::{Key, LeaseId, Outcome, Reason, Reply, State};
-use fencepost_node::io::{Class, ProposeError};
+use fencepost_node::io::ProposeError;
 use fencepost_proto::v1;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -193,7 +193,7 @@ impl Call {
     async fn serve(&mut self, gone: &mut oneshot::Receiver<()>) -> End {
         let command = Command::from(self.wanted.action());
         let timeout = timeout(self.wanted.wait());
-        let reply = match self.house.calls.propose(Class::Ordinary, &command).await {
+        let reply = match self.house.calls.propose_in_company(&command).await {
             Ok(reply) => reply,
             Err(failure) => {
                 let left = if failure.indeterminate { Left::Place } else { Left::Nothing };

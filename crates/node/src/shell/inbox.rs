@@ -157,9 +157,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Puts in as many as there is room for, and gives the names of the others back. Whoever does has
-    /// to [`work`](Inbox::work) soon.
-    pub(super) fn leave_many(
+    /// Puts in as many as there is room for, works them off if nobody else does, and gives the names
+    /// of the others back.
+    pub(super) fn push_many(
         &self,
         lane: Lane,
         happenings: impl Iterator<Item = (RequestId, Happening)>,
@@ -176,6 +176,8 @@ impl Inbox {
                 refused.push(request);
             }
         }
+        drop(state);
+        self.work_here();
         Ok(refused)
     }
 

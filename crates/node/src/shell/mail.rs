@@ -131,26 +131,11 @@ impl Line {
         class: Class,
         commands: Vec<(RequestId, Vec<u8>)>,
     ) -> Result<Vec<RequestId>, ProposeError> {
-        let refused = self.bring_all(class, commands);
-        self.work();
-        refused
-    }
-
-    /// As [`Line::propose_all`], but what was brought is left until [`Line::work`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Line::propose_all`].
-    pub fn bring_all(
-        &self,
-        class: Class,
-        commands: Vec<(RequestId, Vec<u8>)>,
-    ) -> Result<Vec<RequestId>, ProposeError> {
         let proposals = commands.into_iter().map(|(request, command)| {
             let proposal = Proposal { request, class, command };
             (request, Happening::Input(Input::Propose(proposal)))
         });
-        self.inbox.leave_many(Lane::of(class), proposals)
+        self.inbox.push_many(Lane::of(class), proposals)
     }
 
     /// Puts a question to the state.

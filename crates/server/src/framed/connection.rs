@@ -23,14 +23,6 @@ use crate::session::Session;
 /// Messages for which an idle connection keeps room.
 const READY_IDLE_MAX: usize = 4;
 
-/// How far a talk has come.
-enum Step {
-    /// Something was asked, and others may ask too before the node goes to work.
-    Asked,
-    /// It has ended.
-    Ended(Ending),
-}
-
 /// How a talk has ended.
 pub(super) enum Ending {
     /// Everything was said that there was to say.
@@ -82,15 +74,7 @@ impl Connection {
 
     /// Talks until everything is said, or the client is gone.
     pub(super) async fn talk(&mut self) -> io::Result<Ending> {
-        loop {
-            match poll_fn(|cx| self.poll_talk(cx)).await? {
-                Step::Asked => {
-                    tokio::task::yield_now().await;
-                    self.session.work();
-                }
-                Step::Ended(ending) => return Ok(ending),
-            }
-        }
+        poll_fn(|cx| self.poll_talk(cx)).await
     }
 
     /// Takes nothing more, and says this behind everything else.
@@ -103,16 +87,12 @@ impl Connection {
         super::linger(&mut self.stream).await
     }
 
-    fn poll_talk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+    fn poll_talk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ending>> {
         loop {
-            if self.take_frames() {
-                return Poll::Ready(Ok(Step::Asked));
-            }
+            self.take_frames();
             let has_more = self.write_down(cx);
             match self.poll_send(cx)? {
-                Poll::Ready(()) if self.is_over => {
-                    return Poll::Ready(Ok(Step::Ended(Ending::Said)));
-                }
+                Poll::Ready(()) if self.is_over => return Poll::Ready(Ok(Ending::Said)),
                 Poll::Ready(()) if has_more => continue,
                 Poll::Ready(()) => {}
                 Poll::Pending if self.poll_stalled(cx).is_ready() => {
@@ -128,7 +108,7 @@ impl Connection {
             let read = pin!(self.stream.read_buf(self.frames.room())).poll(cx)?;
             match read {
                 // It has gone, or will say nothing more; what it waits for must not outlive it.
-                Poll::Ready(0) => return Poll::Ready(Ok(Step::Ended(Ending::Gone))),
+                Poll::Ready(0) => return Poll::Ready(Ok(Ending::Gone)),
                 Poll::Ready(_) => {}
                 Poll::Pending => {
                     self.rest();
@@ -138,9 +118,8 @@ impl Connection {
         }
     }
 
-    /// Asks for everything that has come whole. Says whether the node has yet to go to work on it.
-    fn take_frames(&mut self) -> bool {
-        let mut has_brought = false;
+    /// Asks for everything that has come whole.
+    fn take_frames(&mut self) {
         let mut has_more = !self.is_deaf;
         while has_more {
             let mut turn = self.session.turn();
@@ -157,7 +136,7 @@ impl Connection {
                 }
                 left -= 1;
             }
-            has_brought |= turn.bring();
+            turn.send();
             match wrong {
                 // Whoever sent it must not go on believing that it is heard.
                 Some(Unframed::TooLong(_)) => {
@@ -171,7 +150,6 @@ impl Connection {
                 None => has_more = left == 0,
             }
         }
-        has_brought
     }
 
     /// Writes down what is to be said, as much as may wait to be sent. Whether there is more.

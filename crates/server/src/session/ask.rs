@@ -233,16 +233,10 @@ impl Session {
         Ok(())
     }
 
-    /// Hands a batch to the node, with one turn for all of it.
+    /// Hands a batch to the node, with one wake-up for all of a class.
     pub(super) fn send(&self, batch: Batch) {
-        self.bring(batch);
-        self.line.work();
-    }
-
-    /// Brings a batch to the node, whose turn somebody has to see to.
-    pub(super) fn bring(&self, batch: Batch) {
-        self.leave(Class::Renewal, batch.renewals);
-        self.leave(Class::Ordinary, batch.ordinary);
+        self.propose(Class::Renewal, batch.renewals);
+        self.propose(Class::Ordinary, batch.ordinary);
         for (request, freshness, query) in batch.queries {
             if let Err(why) = self.line.read(request, freshness, query) {
                 self.refuse(request, &why);
@@ -250,12 +244,12 @@ impl Session {
         }
     }
 
-    fn leave(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
+    fn propose(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
         if commands.is_empty() {
             return;
         }
         let all: Vec<RequestId> = commands.iter().map(|(request, _)| *request).collect();
-        let (refused, why) = match self.line.bring_all(class, commands) {
+        let (refused, why) = match self.line.propose_all(class, commands) {
             Ok(refused) => (refused, ProposeError::Overloaded),
             Err(why) => (all, why),
         };
@@ -277,11 +271,6 @@ fn counted(once: Option<&v1::Once>, by: Caller) -> Option<Once> {
 }
 
 impl Batch {
-    /// How many commands there are.
-    pub(super) fn len(&self) -> usize {
-        self.renewals.len() + self.ordinary.len()
-    }
-
     pub(super) fn query(&mut self, request: RequestId, query: Query) {
         self.queries.push((request, Freshness::Stale, query));
     }

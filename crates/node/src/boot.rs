@@ -89,6 +89,17 @@ pub fn begin_with<D: Disk>(disk: &D, id: SnapshotId, replica: &Replica) -> Resul
     Ok(())
 }
 
+/// Whether a directory holds no log and no snapshot. Nothing is made there.
+///
+/// # Errors
+///
+/// See [`Error`].
+pub fn is_bare<D: Disk>(disk: &D) -> Result<bool, Error> {
+    let doing = "listing the directory";
+    let names = disk.list().map_err(|source| wal::OpenError::Io { doing, source })?;
+    Ok(!names.iter().any(|name| wal::is_segment(name) || snapshot_store::is_snapshot(name)))
+}
+
 /// Opens a directory. `is_member` says that the directory was opened before, so that it must have
 /// a log. `config.salt` counts if it is new.
 ///

@@ -47,6 +47,11 @@ pub struct Latest<F> {
     pub skipped: Vec<Error>,
 }
 
+/// Whether a file of this name is a snapshot.
+pub fn is_snapshot(name: &str) -> bool {
+    format::id(name).is_some()
+}
+
 impl<D: Disk> SnapshotStore<D> {
     /// Opens the store of a directory. Removes what an interrupted writer left behind.
     ///

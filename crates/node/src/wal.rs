@@ -31,6 +31,11 @@ use spares::Spares;
 /// The number of the first segment.
 const FIRST_SEQUENCE: u64 = 1;
 
+/// Whether a file of this name is a part of a log.
+pub fn is_segment(name: &str) -> bool {
+    segment::sequence(name).is_some()
+}
+
 /// How a log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalConfig {
@@ -109,8 +114,11 @@ impl<D: Disk> Wal<D> {
                 Wal::resume(disk, config, spares, found).map_err(io("cutting off a torn tail"))?
             }
         };
-        let next = wal.active.header.sequence + 1;
-        wal.spares.prepare(&wal.disk, next).map_err(io("making a spare segment"))?;
+        // A new log has room for a while. Its first spare is made when there is time.
+        if !is_new {
+            let next = wal.active.header.sequence + 1;
+            wal.spares.prepare(&wal.disk, next).map_err(io("making a spare segment"))?;
+        }
         let Head { hard_state, start, .. } = wal.state;
         Ok((wal, Recovered { is_new, hard_state, start, entries }))
     }

@@ -185,6 +185,9 @@ impl Prepared {
     /// A directory without an identity may hold what an interrupted start has left behind: a
     /// founding snapshot and an empty log. Anything beyond that belonged to a member once.
     fn refuse_leftovers(&self, disk: &RealDisk, beginning: &Beginning) -> Result<(), StartError> {
+        if boot::is_bare(disk)? {
+            return Ok(());
+        }
         let found = boot::open(disk.clone(), wal_config(&self.settings), false)?;
         let first = found.store.snapshot_id().index;
         let last = found.store.last_index().unwrap_or(u64::MAX);

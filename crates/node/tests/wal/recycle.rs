@@ -35,8 +35,9 @@ fn a_recycled_segment_never_shows_its_former_life() {
 #[test]
 fn preallocated_segments_are_really_as_long_as_they_will_be() {
     let disk = MemoryDisk::new();
-    let (_, recovered) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
+    let (mut wal, recovered) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
     assert!(recovered.is_new);
+    wal.prepare().expect("the disk has no faults");
     let names = disk.list().expect("the disk has no faults");
     assert_eq!(names.len(), 2, "a segment and a spare: {names:?}");
     for name in names {

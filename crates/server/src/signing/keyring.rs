@@ -32,7 +32,8 @@ struct Held {
 }
 
 impl Keyring {
-    /// Reads the keys in a data directory, and makes one if there is none.
+    /// Reads the keys in a data directory. If there is none, one is made when it is published: to find
+    /// good random numbers takes longer than all else about the start of a node.
     pub(super) fn open(home: Option<&Path>) -> Result<Keyring, KeyError> {
         let folder = home.map(|home| home.join(FOLDER));
         let mut held = Vec::new();
@@ -42,12 +43,7 @@ impl Keyring {
                 held.push(Held { number, signer });
             }
         }
-        let is_empty = held.is_empty();
-        let ring = Keyring { folder, held: Mutex::new(held) };
-        if is_empty {
-            ring.make()?;
-        }
-        Ok(ring)
+        Ok(Keyring { folder, held: Mutex::new(held) })
     }
 
     fn held(&self) -> MutexGuard<'_, Vec<Held>> {
@@ -136,7 +132,10 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_only_for_its_owner() {
         let home = tempfile::tempdir().expect("there is room");
-        let made = Keyring::open(Some(home.path())).expect("the folder is new").keys();
+        let ring = Keyring::open(Some(home.path())).expect("the folder is new");
+        assert!(ring.keys().is_empty());
+        ring.make().expect("there is room");
+        let made = ring.keys();
         assert_eq!(made.len(), 1);
         let path = home.path().join("signing/000001.key");
         let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
@@ -154,7 +153,8 @@ mod tests {
     #[test]
     fn a_file_that_others_may_read_or_that_is_damaged_is_refused() {
         let home = tempfile::tempdir().expect("there is room");
-        drop(Keyring::open(Some(home.path())).expect("the folder is new"));
+        let ring = Keyring::open(Some(home.path())).expect("the folder is new");
+        ring.make().expect("there is room");
         let path = home.path().join("signing/000001.key");
         let open = |mode| {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");

@@ -27,8 +27,9 @@ use crate::snapshot_keeper::SnapshotTask;
 /// How often the node is told that time goes by.
 const TICK: Duration = Duration::from_millis(10);
 
-/// After so many ticks without anything to write there is time to make a segment ready.
-const TICKS_IDLE: u32 = 5;
+/// After so many ticks without anything to write there is time to make a segment ready: longer than a
+/// client needs to come back, because whoever comes meanwhile waits for it.
+const TICKS_IDLE: u32 = 30;
 
 /// How long a leader that stops waits for its successor.
 const HANDOVER_PATIENCE: Duration = Duration::from_secs(2);

@@ -281,6 +281,11 @@ fn suffix(lease: LeaseId) -> ([u8; 17], usize) {
     (bytes, start)
 }
 
+/// The key with which `lease` stands in the queue of `name`.
+pub fn contender_key(name: &[u8], lease: LeaseId) -> Key {
+    with_contender_key(name, lease, |key| Key::from(key))
+}
+
 /// The same for a name whose bytes may go on to that very key, and are shared then.
 pub(crate) fn contender_key_of(name: &LockName, lease: LeaseId) -> Key {
     let shared = name.longer_key().filter(|key| {
@@ -288,11 +293,6 @@ pub(crate) fn contender_key_of(name: &LockName, lease: LeaseId) -> Key {
         key[name.len()..] == suffix[start..]
     });
     shared.unwrap_or_else(|| contender_key(name, lease))
-}
-
-/// The key with which `lease` stands in the queue of `name`.
-pub fn contender_key(name: &[u8], lease: LeaseId) -> Key {
-    with_contender_key(name, lease, |key| Key::from(key))
 }
 
 #[cfg(test)]

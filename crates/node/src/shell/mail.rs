@@ -93,9 +93,9 @@ impl Line {
         class: Class,
         command: Vec<u8>,
     ) -> Result<(), ProposeError> {
-        let lane = Lane::of(class);
-        let input = Input::Propose(Proposal { request, class, command });
-        self.inbox.push(lane, Happening::Input(input))
+        self.bring(request, class, command)?;
+        self.work();
+        Ok(())
     }
 
     /// As [`Line::propose`], but what was brought is left until [`Line::work`], so that others can

@@ -1,17 +1,19 @@
 //! What happened lately: a bounded ring of events, and how a watch picks from it.
 
-use alloc::collections::VecDeque;
+mod ring;
+
 use alloc::sync::Arc;
 
 use crate::event::{Event, EventKind, KeyValue};
 use crate::ids::Revision;
 use crate::limits::Limits;
 use crate::range::KeyRange;
+use ring::Ring;
 
 /// The last events, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    pub(crate) events: VecDeque<Arc<Event>>,
+    events: Ring,
     bytes: usize,
     /// The first revision that is wholly kept.
     compacted: Revision,
@@ -35,7 +37,7 @@ impl History {
 
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.events.len() == 0
     }
 
     /// Roughly how many bytes the events take.
@@ -43,15 +45,30 @@ impl History {
         self.bytes
     }
 
-    pub(crate) fn push(&mut self, event: Arc<Event>, limits: &Limits) {
+    /// The place of the newest event.
+    pub(crate) fn newest(&self) -> Option<(Revision, u32)> {
+        self.events.newest()
+    }
+
+    /// The events from a revision on.
+    pub(crate) fn from(&self, revision: Revision) -> impl Iterator<Item = Arc<Event>> {
+        self.events.from(revision)
+    }
+
+    /// Every event, as it is written.
+    pub(crate) fn encoded(&self) -> impl Iterator<Item = &[u8]> {
+        self.events.bytes()
+    }
+
+    pub(crate) fn push(&mut self, event: &Event, limits: &Limits) {
         let present = event.revision;
         self.bytes += event.weight();
-        self.events.push_back(event);
+        self.events.push(event);
         // The present revision is always kept, however large it is: whoever has just read at it
         // may go on to watch from it.
         while (self.events.len() > limits.history_events_max as usize
             || self.bytes > limits.history_bytes_max as usize)
-            && self.events.front().is_some_and(|oldest| oldest.revision < present)
+            && self.events.oldest().is_some_and(|oldest| oldest < present)
         {
             self.drop_oldest_revision();
         }
@@ -59,28 +76,26 @@ impl History {
 
     /// A revision is dropped whole: half a revision would let a watch see half a transaction.
     fn drop_oldest_revision(&mut self) {
-        let Some(oldest) = self.events.front().map(|event| event.revision) else {
-            return;
-        };
-        self.compact(oldest.next());
+        if let Some(oldest) = self.events.oldest() {
+            self.compact(oldest.next());
+        }
     }
 
     /// Forgets all before `revision`.
     pub(crate) fn compact(&mut self, revision: Revision) {
-        while let Some(event) = self.events.pop_front_if(|event| event.revision < revision) {
-            self.bytes -= event.weight();
+        while self.events.oldest().is_some_and(|oldest| oldest < revision) {
+            self.bytes -= self.events.drop_oldest().unwrap_or_default();
         }
         self.compacted = self.compacted.max(revision);
     }
 
     /// All events from a revision on that a watch wants, or the revision before which history is
     /// gone. Watching from the future gives nothing yet.
-    pub fn replay(&self, watch: &Watch) -> Result<impl Iterator<Item = &Arc<Event>>, Compacted> {
+    pub fn replay(&self, watch: &Watch) -> Result<impl Iterator<Item = Arc<Event>>, Compacted> {
         if watch.from < self.compacted {
             return Err(Compacted { oldest: self.compacted });
         }
-        let start = self.events.partition_point(|event| event.revision < watch.from);
-        Ok(self.events.range(start..).filter(|event| watch.wants(event)))
+        Ok(self.from(watch.from).filter(|event| watch.wants(event)))
     }
 }
 

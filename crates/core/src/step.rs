@@ -203,7 +203,7 @@ impl<'a> Step<'a> {
             self.name_holders();
         }
         for event in &self.out[self.first_event..] {
-            self.state.history.push(event.clone(), &self.state.limits);
+            self.state.history.push(event, &self.state.limits);
         }
     }
 

@@ -48,6 +48,16 @@ wire_struct!(KeyValue {
     lease: LeaseId,
 });
 
+/// Writes an event, as it stands in a snapshot.
+pub(crate) fn put_event(event: &Event, out: &mut Vec<u8>) {
+    event.put(&mut Writer::new(out));
+}
+
+/// Reads an event that [`put_event`] has written.
+pub(crate) fn take_event(bytes: &[u8]) -> Event {
+    Event::take(&mut Reader::new(bytes)).expect("it was written by this process")
+}
+
 wire_struct!(Event { revision: Revision, sub: u32, kind: EventKind });
 
 wire_enum!(EventKind {

@@ -22,6 +22,7 @@ mod wire;
 mod writer;
 
 pub use answer::{decode_reply, encode_reply};
+pub(crate) use answer::{put_event, take_event};
 pub use command::{decode_command, encode_command};
 pub use entry::{decode_entry, encode_entry, encode_entry_from, peek_stamp};
 pub use error::{DecodeError, Malformed};

@@ -258,7 +258,8 @@ impl Wire for Floor {
 impl Wire for History {
     fn put(&self, to: &mut Writer<'_>) {
         self.compacted().put(to);
-        self.events.put(to);
+        to.count(self.len());
+        self.encoded().for_each(|event| to.raw(event));
     }
 
     /// The history comes back as it was, even if a limit was lowered since: only the next event
@@ -280,7 +281,7 @@ impl Wire for History {
                 return Err(from.malformed("events out of order"));
             }
             last = place;
-            history.push(event.into(), &unbounded);
+            history.push(&event, &unbounded);
         }
         if history.len() != count {
             return Err(from.malformed("a history beyond all bounds"));

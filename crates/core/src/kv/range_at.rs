@@ -1,9 +1,9 @@
 //! Reading keys as they were.
 //!
-//! History keeps what every event has replaced, so the state of a while ago is the present one with
-//! the later events undone, newest first.
+//! History keeps what every event has replaced, so a key was what the first event after that moment
+//! has replaced, or is what it is now if there is none.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{EventKind, KeyValue};
 use crate::ids::{Key, Revision};
@@ -28,13 +28,17 @@ impl State {
         let present = self.keys.range::<[u8], _>(bounds);
         let mut then: BTreeMap<Key, Record> =
             present.map(|(key, record)| (key.clone(), Record::clone(record))).collect();
-        let later = self.history.events.iter().rev().take_while(|event| event.revision > at);
+        let mut changed = BTreeSet::new();
+        let later = self.history.from(at.next());
         for event in later.filter(|event| query.range.contains(event.key())) {
             let prev = match &event.kind {
                 EventKind::Put { prev, .. } => prev.as_deref(),
                 EventKind::Deleted { prev, .. } => Some(prev),
                 _ => continue,
             };
+            if !changed.insert(event.key().clone()) {
+                continue;
+            }
             match prev {
                 Some(prev) => then.insert(prev.key.clone(), as_it_was(prev)),
                 None => then.remove(event.key()),

@@ -25,6 +25,13 @@ pub struct Crowd {
     pub waiters: usize,
 }
 
+impl Sizes {
+    /// How much there is of all of it together.
+    pub fn sum(&self) -> usize {
+        self.locks + self.leases + self.clients + self.keys
+    }
+}
+
 impl State {
     /// How much there is of everything.
     pub fn sizes(&self) -> Sizes {

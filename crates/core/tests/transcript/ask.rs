@@ -142,7 +142,7 @@ fn watch(words: &mut Words, state: &State, page: &mut Page) -> Parsed<()> {
     match state.history().replay(&watch) {
         Err(compacted) => page.line(&format!("compacted oldest={}", compacted.oldest.0)),
         Ok(events) => {
-            let shown = events.map(|event| print::event(&watch.show(event))).collect();
+            let shown = events.map(|event| print::event(&watch.show(&event))).collect();
             list(shown, page, |line, page| page.line(&line));
         }
     }

@@ -39,6 +39,9 @@ pub struct NodeConfig {
     pub snapshot_entries: u64,
     /// A snapshot is made after so many bytes of entries.
     pub snapshot_bytes: u64,
+    /// With so many locks, leases, clients and keys at most, a snapshot is made from a copy of the state.
+    /// Otherwise the log is applied once more, beside the loop.
+    pub snapshot_copy_max: usize,
 }
 
 impl NodeConfig {
@@ -67,6 +70,7 @@ impl NodeConfig {
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,
             snapshot_bytes: 64 << 20,
+            snapshot_copy_max: 20_000,
         }
     }
 }

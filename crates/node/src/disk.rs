@@ -62,6 +62,10 @@ pub trait DiskFile {
     /// to find blocks, and each sync would have to record them: about twice the time.
     fn write_zeros(&mut self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Lets the disk begin with these bytes, which were written, so that a sync of them has less to wait
+    /// for. Promises nothing.
+    fn begin_sync(&self, _offset: u64, _len: u64) {}
+
     /// Makes what was written durable. After an error nobody knows what is; calling it again
     /// proves nothing, because the system may have dropped what it could not write.
     fn sync_data(&mut self) -> io::Result<()>;

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use raft::prelude::EntryType;
+
 use crate::machine::{Event, Reply};
 use crate::membership::{Member, Membership};
 use crate::snapshot_keeper::{SnapshotDone, SnapshotTask};
@@ -223,7 +225,7 @@ pub enum Output {
     /// Send to a member. May be lost.
     Send(MemberId, PeerMessage),
     /// Answer a proposal.
-    Reply(RequestId, Box<Answer>),
+    Reply(RequestId, Answer),
     /// The state is fresh enough for this read now.
     ReadReady(RequestId),
     /// The read cannot be served.
@@ -233,8 +235,9 @@ pub enum Output {
     /// The role of this node, or who leads, has changed.
     Role(Role),
     /// Carry out a snapshot task, beside everything else, then say [`Input::Snapshot`]. Tasks are
-    /// carried out one after the other, in order.
-    Snapshot(SnapshotTask),
+    /// carried out one after the other, in order. Boxed, because there is an output for every answer, and
+    /// hardly ever one of these.
+    Snapshot(Box<SnapshotTask>),
     /// Let the log on disk begin after this entry: snapshots cover what is before. May be done at
     /// leisure, but in order with what is persisted.
     Purge(Start),
@@ -271,6 +274,12 @@ impl Persist {
     pub fn batch(&self) -> Batch<'_> {
         let entries = self.entries.iter().map(EntryRef::from).collect();
         Batch { start: self.start, hard_state: Some(self.hard_state), entries }
+    }
+
+    /// Whether these are only commands: nothing that changes who is a member, or replaces the log.
+    pub fn is_plain(&self) -> bool {
+        let is_command = |entry: &Entry| i32::from(entry.kind) == EntryType::EntryNormal as i32;
+        self.start.is_none() && self.entries.iter().all(is_command)
     }
 }
 

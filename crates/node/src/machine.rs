@@ -149,9 +149,14 @@ pub fn read(bytes: &[u8]) -> Option<Read> {
     decode_command(bytes).ok().map(Read)
 }
 
+/// Room for the head of an entry, and for the length of a command: mostly more than they take.
+const HEAD_BYTES: usize = 16;
+const LENGTH_BYTES: usize = 2;
+
 /// Packs encoded commands under one stamp.
 pub fn pack(at: LogTime, commands: &[impl AsRef<[u8]>]) -> Vec<u8> {
-    let mut data = Vec::new();
+    let lengths = commands.iter().map(|command| command.as_ref().len() + LENGTH_BYTES);
+    let mut data = Vec::with_capacity(HEAD_BYTES + lengths.sum::<usize>());
     encode_entry_from(at, commands, &mut data);
     data
 }

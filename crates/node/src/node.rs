@@ -353,7 +353,7 @@ impl Node {
     }
 
     fn refuse(&self, request: RequestId, why: ProposeError, outputs: &mut Vec<Output>) {
-        outputs.push(Output::Reply(request, Box::new(Err(why))));
+        outputs.push(Output::Reply(request, Err(why)));
     }
 }
 

@@ -32,6 +32,7 @@ mod sender;
 mod server;
 mod settings;
 mod snapshot_thread;
+mod spare_thread;
 mod start;
 mod wire;
 

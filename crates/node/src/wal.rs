@@ -27,6 +27,7 @@ use item::{Head, Item};
 use recover::{Found, Sealed};
 use segment::{Active, Header};
 use spares::Spares;
+pub use spares::{SpareMade, SpareOrder};
 
 /// The number of the first segment.
 const FIRST_SEQUENCE: u64 = 1;
@@ -108,17 +109,12 @@ impl<D: Disk> Wal<D> {
         let is_new = found.is_none();
         let spares = Spares::find(&disk, &names, config.segment_bytes());
         let spares = spares.map_err(io("looking for spare segments"))?;
-        let (mut wal, entries) = match found {
+        let (wal, entries) = match found {
             None => (Wal::make(disk, config.salt, spares).map_err(io("making a log"))?, Vec::new()),
             Some(found) => {
                 Wal::resume(disk, config, spares, found).map_err(io("cutting off a torn tail"))?
             }
         };
-        // A new log has room for a while. Its first spare is made when there is time.
-        if !is_new {
-            let next = wal.active.header.sequence + 1;
-            wal.spares.prepare(&wal.disk, next).map_err(io("making a spare segment"))?;
-        }
         let Head { hard_state, start, .. } = wal.state;
         Ok((wal, Recovered { is_new, hard_state, start, entries }))
     }
@@ -216,6 +212,14 @@ impl<D: Disk> Wal<D> {
         Ok(())
     }
 
+    /// Lets the disk begin with what was appended, so that [`Wal::sync`] has less to wait for.
+    pub fn begin_sync(&self) {
+        let Active { end, synced, .. } = self.active;
+        if synced < end && self.failed.is_none() {
+            self.active.file.begin_sync(to_u64(synced), to_u64(end - synced));
+        }
+    }
+
     /// Makes durable all that was appended, with one sync.
     ///
     /// # Errors
@@ -258,19 +262,20 @@ impl<D: Disk> Wal<D> {
             self.guard("recycling a segment", recycled)?;
             self.sealed.pop_front();
         }
-        self.prepare()
+        Ok(())
     }
 
-    /// Makes a spare segment if there is none, so that the next change of segments does not have
-    /// to. Worth calling when there is nothing else to do.
-    ///
-    /// # Errors
-    ///
-    /// See [`Fatal`]. A full disk is not an error yet.
-    pub fn prepare(&mut self) -> Result<(), Fatal> {
-        self.check_alive()?;
-        let prepared = self.spares.prepare(&self.disk, self.active.header.sequence + 1);
-        self.guard("making a spare segment", prepared)
+    /// A spare segment that should be made now, so that the next change of segments does not have to.
+    /// Whoever asks makes it beside the log, and [hands it in](Wal::put_spare).
+    pub fn order_spare(&mut self) -> Option<SpareOrder<D>> {
+        let Active { header, end, capacity, .. } = &self.active;
+        let is_time = self.failed.is_none() && *end >= capacity / 2;
+        is_time.then(|| self.spares.order(&self.disk, header.sequence + 1)).flatten()
+    }
+
+    /// Takes the spare segment that was ordered.
+    pub fn put_spare(&mut self, made: SpareMade) {
+        self.spares.put(made);
     }
 
     /// Syncs, and leaves a mark that all of the log was durable. Without it, damage to the last

@@ -56,7 +56,7 @@ fn a_log_survives_reopening_and_recycles_its_segments() {
     }
     assert!(files(folder.path(), ".wal").len() <= 2, "{:?}", files(folder.path(), ".wal"));
     let spares = files(folder.path(), ".spare");
-    assert!((1..=2).contains(&spares.len()), "{spares:?}");
+    assert!((1..=2).contains(&spares.len()), "recycled ones: {spares:?}");
     for file in files(folder.path(), "") {
         assert_eq!(fs::metadata(&file).expect("it is there").len(), 64 * 1024, "{file:?}");
     }
@@ -115,4 +115,22 @@ fn a_data_directory_holds_a_log_and_snapshots() {
     assert_eq!(latest.id(), SnapshotId { index: 300, term: 1 });
     let chunks: Vec<Vec<u8>> = latest.map(|chunk| chunk.expect("it is sound")).collect();
     assert_eq!(chunks.concat(), vec![7; CHUNK_BYTES / 2 * 5]);
+}
+
+/// Batches of all sizes around those of pages, each begun with before its sync.
+#[test]
+fn what_the_disk_was_let_begin_with_is_all_there() {
+    let dir = tempfile::tempdir().expect("there is room for a directory");
+    let (mut wal, _) = open(dir.path()).expect("it is new");
+    let data: Vec<u8> = (0..=250).cycle().take(20_000).collect();
+    for len in (0..20_000).step_by(997) {
+        wal.append(&batch(wal.last_index() + 1, 1, &data[..len])).expect("there is room");
+        wal.begin_sync();
+        wal.sync().expect("the disk works");
+    }
+    drop(wal);
+    let (_, found) = open(dir.path()).expect("it is whole");
+    let lengths: Vec<usize> = found.entries.iter().map(|entry| entry.data.len()).collect();
+    assert!(lengths.into_iter().eq((0..20_000).step_by(997)));
+    assert!(found.entries.iter().all(|entry| data.starts_with(&entry.data)));
 }

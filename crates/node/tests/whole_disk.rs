@@ -34,7 +34,7 @@ impl Single {
     fn start(disk: &MemoryDisk, is_member: bool) -> Result<Single, boot::Error> {
         let Booted { wal, snapshots, store, replica, .. } =
             boot::open(disk.clone(), CONFIG, is_member)?;
-        let config = NodeConfig { snapshot_entries: 5, ..NodeConfig::new(1) };
+        let config = NodeConfig { snapshot_entries: 5, snapshot_copy_max: 2, ..NodeConfig::new(1) };
         let node = Node::new(config, store, replica).expect("what boots is sound");
         let keeper = SnapshotKeeper::new(snapshots.with_chunk_bytes(200));
         let hashes = BTreeMap::new();
@@ -66,7 +66,7 @@ impl Single {
                 None
             }
             Output::Snapshot(task) if !self.dead => {
-                Some(Input::Snapshot(self.keeper.perform(task)))
+                Some(Input::Snapshot(self.keeper.perform(*task)))
             }
             Output::Reply(_, answer) => {
                 self.answered += u64::from(answer.is_ok());

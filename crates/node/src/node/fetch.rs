@@ -108,10 +108,10 @@ impl Node {
         fetch.heard = self.ticks;
         *next += 1;
         let (id, is_last) = (piece.id, piece.is_last);
-        outputs.push(Output::Snapshot(SnapshotTask::Keep(piece)));
+        outputs.push(Output::Snapshot(Box::new(SnapshotTask::Keep(piece))));
         if is_last {
             fetch.stage = Stage::Loading;
-            outputs.push(Output::Snapshot(SnapshotTask::Load { id, cluster_id }));
+            outputs.push(Output::Snapshot(Box::new(SnapshotTask::Load { id, cluster_id })));
         }
     }
 

@@ -99,7 +99,7 @@ impl Node {
             if sent.get(&number).is_some_and(|sent| sent.to == from)
                 && let Some(sent) = sent.remove(&number)
             {
-                outputs.push(Output::Reply(sent.request, Box::new(answer)));
+                outputs.push(Output::Reply(sent.request, answer));
                 return;
             }
         }

@@ -58,7 +58,7 @@ impl Node {
         let room = room.min(PIECES_MAX - gift.reading.min(PIECES_MAX));
         gift.reading += room;
         for number in next..next.saturating_add(room.into()) {
-            outputs.push(Output::Snapshot(SnapshotTask::Read { to, id, number }));
+            outputs.push(Output::Snapshot(Box::new(SnapshotTask::Read { to, id, number })));
         }
     }
 

@@ -60,9 +60,10 @@ impl Node {
         }
         let Ok(term) = self.raft.store().term(index) else { return };
         let id = SnapshotId { index, term };
-        let source = match self.making.base_is_lost {
+        // A copy takes time away from the loop. But a small one takes less than a copy of the log, and
+        // without a base the log must not grow for ever.
+        let source = match self.making.base_is_lost || self.is_quickly_copied() {
             false => self.replay_since(self.snapshot_id(), id),
-            // A copy takes time away from the loop, but the log must not grow for ever.
             true => Source::Copy(Box::new(Replica {
                 machine: self.machine.clone(),
                 membership: self.membership.clone(),
@@ -74,7 +75,12 @@ impl Node {
         }
         self.making.now = Some((id, membership.conf.clone()));
         self.making.bytes = 0;
-        outputs.push(Output::Snapshot(SnapshotTask::Make { id, membership, source }));
+        outputs.push(Output::Snapshot(Box::new(SnapshotTask::Make { id, membership, source })));
+    }
+
+    /// Whether there is so little in the state that nobody notices when it is copied.
+    fn is_quickly_copied(&self) -> bool {
+        self.machine.state().sizes().sum() <= self.config.snapshot_copy_max
     }
 
     fn snapshot_is_due(&self) -> bool {

@@ -330,7 +330,7 @@ impl Node {
 
     pub(super) fn answer(&self, asker: Asker, answer: Answer, outputs: &mut Vec<Output>) {
         outputs.push(match asker {
-            Asker::Here(request) => Output::Reply(request, Box::new(answer)),
+            Asker::Here(request) => Output::Reply(request, answer),
             Asker::There(member, number) => {
                 Output::Send(member, PeerMessage::Forwarded(number, Box::new(answer)))
             }

@@ -27,10 +27,6 @@ use crate::snapshot_keeper::SnapshotTask;
 /// How often the node is told that time goes by.
 const TICK: Duration = Duration::from_millis(10);
 
-/// After so many ticks without anything to write there is time to make a segment ready: longer than a
-/// client needs to come back, because whoever comes meanwhile waits for it.
-const TICKS_IDLE: u32 = 30;
-
 /// How long a leader that stops waits for its successor.
 const HANDOVER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -81,8 +77,6 @@ pub(super) struct Turn {
     happenings: Vec<Happening>,
     mail: Mail,
     next_tick: Option<Instant>,
-    /// Ticks since something was written, until a segment is made ready.
-    ticks_idle: u32,
     /// Queries that wait until the state is fresh enough.
     queries: BTreeMap<RequestId, Query>,
     inputs: Vec<Input>,
@@ -94,6 +88,16 @@ pub(super) struct Turn {
     ended: Option<Ended>,
     /// Whether it ends as if its process had died.
     is_killed: bool,
+}
+
+impl Turn {
+    /// Drops what nobody may hear of.
+    fn forget(&mut self) {
+        self.mail = Mail::default();
+        self.notices.clear();
+        self.tasks.clear();
+        self.log_work.clear();
+    }
 }
 
 /// Takes turns until the node ends, and then ends all that belongs to it.
@@ -128,13 +132,16 @@ impl EventLoop {
             // A tick that is late is not made up for: a machine that stood still must not take its
             // own sleep for the leader's death.
             self.turn.next_tick = self.turn.next_tick.map(|tick| (tick + TICK).max(now));
-            self.prepare_if_idle();
         }
         self.handle(now);
         while self.writes_itself() {
             self.flush();
-            self.write();
-            self.handle(edge::now());
+            if self.may_go_ahead() {
+                self.go_ahead();
+            } else {
+                self.write();
+                self.handle(edge::now());
+            }
         }
         self.hand_over_log();
         self.flush();
@@ -163,23 +170,34 @@ impl EventLoop {
     }
 
     fn write(&mut self) {
-        self.turn.ticks_idle = 0;
         match log_writer::write(&self.shared_log, &mut self.turn.log_work) {
             Ok(persisted) => self.turn.inputs.extend(persisted.map(Input::Persisted)),
             Err(fatal) => self.turn.ended = Some(Ended::Failed(fatal.to_string())),
         }
     }
 
-    fn prepare_if_idle(&mut self) {
-        self.turn.ticks_idle = self.turn.ticks_idle.saturating_add(1);
-        if self.turn.ticks_idle == TICKS_IDLE {
-            self.log.push(LogWork::Prepare);
+    /// Whether what follows from this may be worked out before it is durable.
+    fn may_go_ahead(&self) -> bool {
+        self.node.leads() && self.turn.log_work.iter().all(LogWork::is_plain)
+    }
+
+    /// Works out what follows from what is written while the disk is at it. Nobody hears of it before
+    /// the sync.
+    fn go_ahead(&mut self) {
+        let finished =
+            log_writer::begin(&self.shared_log, &mut self.turn.log_work).and_then(|begun| {
+                self.turn.inputs.extend(begun.map(Input::Persisted));
+                self.handle(edge::now());
+                log_writer::finish(&self.shared_log)
+            });
+        if let Err(fatal) = finished {
+            self.turn.forget();
+            self.turn.ended = Some(Ended::Failed(fatal.to_string()));
         }
     }
 
     fn hand_over_log(&mut self) {
         if !self.turn.log_work.is_empty() {
-            self.turn.ticks_idle = 0;
             self.log.push_all(&mut self.turn.log_work);
         }
     }
@@ -249,7 +267,7 @@ impl EventLoop {
             Output::Persist(persist) => turn.log_work.push(LogWork::Persist(persist)),
             Output::Purge(start) => turn.log_work.push(LogWork::Purge(start)),
             Output::Send(to, message) => self.book.send(to, message),
-            Output::Reply(request, answer) => turn.mail.put(request, Delivery::Answer(*answer)),
+            Output::Reply(request, answer) => turn.mail.put(request, Delivery::Answer(answer)),
             Output::ReadReady(request) => {
                 let query = turn.queries.remove(&request);
                 let found = query.map(|query| query(self.node.machine()));
@@ -265,7 +283,7 @@ impl EventLoop {
                 self.board.update(|status| status.role = role);
                 turn.notices.push(Notice::Role(role));
             }
-            Output::Snapshot(task) => turn.tasks.push(task),
+            Output::Snapshot(task) => turn.tasks.push(*task),
             Output::Installed(id) => turn.notices.push(Notice::Installed(id)),
             Output::Members(members) => {
                 let members = Arc::new(*members);
@@ -323,6 +341,7 @@ impl EventLoop {
             self.log.close();
         }
         self.snapshots.abandon();
+        log_writer::order_no_more(&self.shared_log);
         self.server.stop();
         self.book.close();
         for worker in self.workers.drain(..) {

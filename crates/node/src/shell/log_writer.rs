@@ -6,7 +6,7 @@
 //! A failed write or sync ends the node. It is never tried again, because after it nobody knows
 //! what is on the disk.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::board::Board;
 use super::edge;
@@ -15,7 +15,7 @@ use super::pile::{Pile, Taken};
 use crate::bytes::to_u64;
 use crate::disk::Disk;
 use crate::io::{Input, Persist};
-use crate::wal::{Fatal, Start, Wal};
+use crate::wal::{Fatal, SpareMade, SpareOrder, Start, Wal};
 
 /// How much may wait. Far more than a node gives out before the disk has confirmed some of it: a
 /// leader closes a few entries, a follower takes 256 messages.
@@ -26,33 +26,99 @@ pub(super) const WORK_MAX: usize = 4_096;
 pub(super) enum LogWork {
     Persist(Persist),
     Purge(Start),
-    /// There is time to make a segment ready.
-    Prepare,
     /// Nothing more will come: leave a mark that all of the log was durable.
     Close,
 }
 
+impl LogWork {
+    /// Whether these are only commands: what follows from them concerns only those who hear of it from
+    /// the node.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, LogWork::Persist(persist) if persist.is_plain())
+    }
+}
+
 /// The log on disk, whatever the disk is.
 pub(super) trait WriteLog: Send {
-    /// Does all of this with one sync. The last batch that is durable then, if there was one.
-    fn write(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal>;
+    /// Does all of this but for the sync. The last batch that is durable after that, if there was one.
+    fn append(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal>;
+
+    /// Lets the disk begin with what was appended.
+    fn begin_sync(&mut self);
+
+    /// Makes durable what was appended.
+    fn sync(&mut self) -> Result<(), Fatal>;
+
+    /// Takes a segment that was made ready.
+    fn put_spare(&mut self, made: SpareMade);
+
+    /// Has no more segments made ready.
+    fn order_no_more(&mut self);
 }
 
 /// The log on disk, for the thread that writes it and for a loop that does so itself. Only one of
 /// them does at a time: the loop writes only while the thread has nothing to do.
 pub(super) type SharedLog = Arc<Mutex<dyn WriteLog>>;
 
-/// Writes all of this.
+/// Does all of this with one sync. The last batch that is durable then, if there was one.
 pub(super) fn write(log: &SharedLog, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
+    let mut log = lock(log);
+    let highest = log.append(work)?;
+    log.sync()?;
+    Ok(highest)
+}
+
+/// As [`write`], but for the sync, which the disk begins with.
+pub(super) fn begin(log: &SharedLog, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
+    let mut log = lock(log);
+    let highest = log.append(work)?;
+    log.begin_sync();
+    Ok(highest)
+}
+
+/// Hands in a segment that was made ready.
+pub(super) fn put_spare(log: &SharedLog, made: SpareMade) {
+    lock(log).put_spare(made);
+}
+
+/// Lets the thread end that makes segments ready.
+pub(super) fn order_no_more(log: &SharedLog) {
+    lock(log).order_no_more();
+}
+
+/// Makes durable what was begun.
+pub(super) fn finish(log: &SharedLog) -> Result<(), Fatal> {
+    lock(log).sync()
+}
+
+fn lock(log: &SharedLog) -> MutexGuard<'_, dyn WriteLog + 'static> {
     // After a panic in a write the log is in the state of one that has failed: nobody syncs it.
-    log.lock().unwrap_or_else(PoisonError::into_inner).write(work)
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The log on disk.
 pub(super) struct Log<D: Disk> {
-    /// Nothing after it was closed, or a write has failed.
-    pub(super) wal: Option<Wal<D>>,
-    pub(super) board: Arc<Board>,
+    /// Nothing after it was closed, or something has failed.
+    wal: Option<Wal<D>>,
+    board: Arc<Board>,
+    appended: Appended,
+    /// Segments that are to be made ready.
+    orders: Arc<Pile<SpareOrder<D>>>,
+}
+
+/// What was done to the log since it was synced.
+#[derive(Default)]
+struct Appended {
+    wants_sync: bool,
+    wants_close: bool,
+    entries: usize,
+    bytes: usize,
+}
+
+impl<D: Disk> Log<D> {
+    pub(super) fn new(wal: Wal<D>, board: Arc<Board>, orders: Arc<Pile<SpareOrder<D>>>) -> Log<D> {
+        Log { wal: Some(wal), board, appended: Appended::default(), orders }
+    }
 }
 
 impl<D> WriteLog for Log<D>
@@ -60,43 +126,70 @@ where
     D: Disk + Send,
     D::File: Send,
 {
-    fn write(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
+    fn append(&mut self, work: &mut Vec<LogWork>) -> Result<Option<u64>, Fatal> {
         // Taken out, so that nothing can follow what has failed.
         let Some(mut wal) = self.wal.take() else {
             work.clear();
             return Ok(None);
         };
-        let (mut highest, mut close, mut sync) = (None, false, false);
-        let (mut entries, mut bytes) = (0, 0);
+        let mut highest = None;
+        let appended = &mut self.appended;
         for work in work.drain(..) {
             match work {
                 LogWork::Persist(persist) => {
                     wal.append(&persist.batch())?;
                     highest = Some(persist.number);
-                    entries += persist.entries.len();
-                    bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
-                    sync = true;
+                    appended.entries += persist.entries.len();
+                    appended.bytes +=
+                        persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
+                    appended.wants_sync = true;
                 }
                 LogWork::Purge(start) => {
                     wal.purge(start)?;
-                    sync = true;
+                    appended.wants_sync = true;
                 }
-                LogWork::Prepare => wal.prepare()?,
-                LogWork::Close => close = true,
+                LogWork::Close => appended.wants_close = true,
             }
         }
-        if sync {
+        if let Some(order) = wal.order_spare() {
+            self.orders.push(order);
+        }
+        self.wal = Some(wal);
+        Ok(highest)
+    }
+
+    fn begin_sync(&mut self) {
+        if let Some(wal) = &self.wal {
+            wal.begin_sync();
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), Fatal> {
+        let Some(mut wal) = self.wal.take() else { return Ok(()) };
+        let Appended { wants_sync, wants_close, entries, bytes } =
+            std::mem::take(&mut self.appended);
+        if wants_sync {
             let before = edge::now();
             wal.sync()?;
             let took = edge::now().saturating_duration_since(before);
             self.board.count_sync(took, to_u64(entries), to_u64(bytes));
         }
-        if close {
+        if wants_close {
             wal.close()?;
         } else {
             self.wal = Some(wal);
         }
-        Ok(highest)
+        Ok(())
+    }
+
+    fn put_spare(&mut self, made: SpareMade) {
+        if let Some(wal) = &mut self.wal {
+            wal.put_spare(made);
+        }
+    }
+
+    fn order_no_more(&mut self) {
+        self.orders.abandon();
     }
 }
 
@@ -144,7 +237,10 @@ mod tests {
     #[test]
     fn a_log_that_has_failed_takes_what_it_is_given() {
         let board = Arc::new(Board::default());
-        let log: SharedLog = Arc::new(Mutex::new(Log::<MemoryDisk> { wal: None, board }));
+        let appended = Appended::default();
+        let orders = Arc::new(Pile::new(1));
+        let log = Log::<MemoryDisk> { wal: None, board, appended, orders };
+        let log: SharedLog = Arc::new(Mutex::new(log));
         let mut work = vec![LogWork::Close];
         assert!(matches!(write(&log, &mut work), Ok(None)));
         assert!(work.is_empty());

@@ -24,6 +24,7 @@ use super::notice::{Notice, Observer};
 use super::pile::Pile;
 use super::server::Server;
 use super::snapshot_thread::{TASKS_MAX, keep_snapshots};
+use super::spare_thread::{ORDERS_MAX, make_spares};
 use crate::boot::Booted;
 use crate::config::NodeConfig;
 use crate::data_dir::Identity;
@@ -31,6 +32,7 @@ use crate::disk::Disk;
 use crate::io::{Change, ChangeError, Input, MemberId};
 use crate::node::Node;
 use crate::snapshot_keeper::{SnapshotKeeper, SnapshotTask};
+use crate::wal::SpareOrder;
 
 /// How long a node that was taken out waits to hear of it before it ends anyway.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -113,7 +115,8 @@ where
     let clock = Clock::start();
     let log = Arc::new(Pile::new(WORK_MAX));
     let tasks = Arc::new(Pile::new(TASKS_MAX));
-    let on_disk = Log { wal: Some(wal), board: Arc::clone(&board) };
+    let orders = Arc::new(Pile::new(ORDERS_MAX));
+    let on_disk = Log::new(wal, Arc::clone(&board), Arc::clone(&orders));
     let shared_log: SharedLog = Arc::new(Mutex::new(on_disk));
     let writer = LogWriter {
         log: Arc::clone(&shared_log),
@@ -121,7 +124,8 @@ where
         inbox: Arc::clone(&inbox),
     };
     let keeper = SnapshotKeeper::new(snapshots);
-    let workers = spawn_workers(&identity.name, writer, keeper, &tasks, &inbox)?;
+    let workers = Workers { writer, keeper, tasks: Arc::clone(&tasks), orders };
+    let workers = workers.spawn(&identity.name, &inbox)?;
     let book = AddressBook {
         identity: identity.clone(),
         peer,
@@ -176,25 +180,39 @@ fn run_to_the_end(inbox: &Arc<Inbox>, board: Arc<Board>, keep: Option<Box<dyn An
     }
 }
 
-/// Starts the threads that work for the loop.
-fn spawn_workers<D>(
-    name: &str,
+/// What works for the loop, on threads of its own.
+struct Workers<D: Disk> {
     writer: LogWriter,
     keeper: SnapshotKeeper<D>,
-    tasks: &Arc<Pile<SnapshotTask>>,
-    inbox: &Arc<Inbox>,
-) -> Result<Vec<JoinHandle<()>>, StartError>
+    tasks: Arc<Pile<SnapshotTask>>,
+    orders: Arc<Pile<SpareOrder<D>>>,
+}
+
+impl<D> Workers<D>
 where
     D: Disk + Send + 'static,
     D::File: Send,
 {
-    let (theirs, answers) = (Arc::clone(tasks), Arc::clone(inbox));
-    let keep_them = move || keep_snapshots(keeper, &theirs, &answers);
-    let snapshots = spawn(format!("{name}-snap"), inbox, keep_them)?;
-    let log = spawn(format!("{name}-log"), inbox, move || writer.run());
-    // Without the one, the other has nothing to wait for.
-    let log = log.inspect_err(|_| tasks.close())?;
-    Ok(vec![log, snapshots])
+    /// Starts the threads.
+    fn spawn(self, name: &str, inbox: &Arc<Inbox>) -> Result<Vec<JoinHandle<()>>, StartError> {
+        let Workers { writer, keeper, tasks, orders } = self;
+        let work = Arc::clone(&writer.work);
+        // Without one of them, the others have nothing to wait for.
+        let give_up = |_: &StartError| {
+            tasks.close();
+            orders.close();
+            work.close();
+        };
+        let (theirs, answers) = (Arc::clone(&tasks), Arc::clone(inbox));
+        let keep_them = move || keep_snapshots(keeper, &theirs, &answers);
+        let snapshots = spawn(format!("{name}-snap"), inbox, keep_them)?;
+        let (theirs, log, failures) =
+            (Arc::clone(&orders), Arc::clone(&writer.log), Arc::clone(inbox));
+        let make_them = move || make_spares(&theirs, &log, &failures);
+        let spares = spawn(format!("{name}-spare"), inbox, make_them).inspect_err(give_up)?;
+        let log = spawn(format!("{name}-log"), inbox, move || writer.run()).inspect_err(give_up)?;
+        Ok(vec![log, snapshots, spares])
+    }
 }
 
 /// What the loop is to begin with.

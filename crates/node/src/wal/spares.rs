@@ -13,16 +13,22 @@ use crate::disk::{Disk, DiskFile};
 /// More are removed. One is used while the next is being waited for.
 const SPARES_MAX: usize = 2;
 
+/// What is written to a new spare between two syncs. Measured: meanwhile a sync of the log takes half
+/// as long again; with all of it in one piece, a hundred times as long.
+const PIECE_BYTES: u64 = 64 << 10;
+
 #[derive(Debug)]
 pub(super) struct Spares {
     bytes_each: u64,
     names: Vec<String>,
+    /// The name of one that is being made.
+    ordered: Option<String>,
 }
 
 impl Spares {
     /// Finds the spares among all names. One that a crash left half made is removed.
     pub(super) fn find<D: Disk>(disk: &D, all: &[String], bytes_each: u64) -> io::Result<Spares> {
-        let mut spares = Spares { bytes_each, names: Vec::new() };
+        let mut spares = Spares { bytes_each, names: Vec::new(), ordered: None };
         for name in all.iter().filter(|name| segment::is_spare(name)) {
             spares.keep(disk, name)?;
         }
@@ -38,23 +44,20 @@ impl Spares {
         disk.remove(name)
     }
 
-    /// Makes a spare if there is none. A full disk is no error here: the log still has room, and
-    /// purging may find a spare before it is needed.
-    pub(super) fn prepare<D: Disk>(&mut self, disk: &D, sequence: u64) -> io::Result<()> {
-        if !self.names.is_empty() {
-            return Ok(());
+    /// Wants a spare made, if there is none and none is being made.
+    pub(super) fn order<D: Disk>(&mut self, disk: &D, sequence: u64) -> Option<SpareOrder<D>> {
+        if !self.names.is_empty() || self.ordered.is_some() {
+            return None;
         }
-        match self.make(disk, sequence, self.bytes_each) {
-            Ok((name, _)) => {
-                self.names.push(name);
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                let name = self.free_name(sequence);
-                if disk.list()?.contains(&name) { disk.remove(&name) } else { Ok(()) }
-            }
-            Err(error) => Err(error),
-        }
+        let name = self.free_name(sequence);
+        self.ordered = Some(name.clone());
+        Some(SpareOrder { disk: disk.clone(), name, bytes: self.bytes_each })
+    }
+
+    /// Takes what was made of an order.
+    pub(super) fn put(&mut self, made: SpareMade) {
+        self.ordered = None;
+        self.names.extend(made.name);
     }
 
     /// A file of at least `needed` bytes, to become the segment `sequence`.
@@ -88,10 +91,7 @@ impl Spares {
     ) -> io::Result<()> {
         let from = segment::name(sequence);
         let to = segment::spare_name(sequence);
-        if to_u64(len) == self.bytes_each
-            && self.names.len() < SPARES_MAX
-            && !self.names.contains(&to)
-        {
+        if to_u64(len) == self.bytes_each && self.names.len() < SPARES_MAX && !self.is_taken(&to) {
             disk.rename(&from, &to)?;
             self.names.push(to);
         } else {
@@ -103,17 +103,70 @@ impl Spares {
     /// The name is not synced here: it is changed, and synced then, before anything depends on it.
     fn make<D: Disk>(&self, disk: &D, sequence: u64, len: u64) -> io::Result<(String, D::File)> {
         let name = self.free_name(sequence);
-        let mut file = disk.create(&name)?;
-        file.write_zeros(0, len)?;
-        file.sync_data()?;
+        let file = make(disk, &name, len, len)?;
         Ok((name, file))
     }
 
     fn free_name(&self, sequence: u64) -> String {
         let mut number = sequence;
-        while self.names.contains(&segment::spare_name(number)) {
+        while self.is_taken(&segment::spare_name(number)) {
             number = number.wrapping_add(1);
         }
         segment::spare_name(number)
     }
+
+    fn is_taken(&self, name: &String) -> bool {
+        self.names.contains(name) || self.ordered.as_ref() == Some(name)
+    }
+}
+
+/// A spare that is to be made, beside the log: nothing of it is needed for that.
+#[derive(Debug)]
+pub struct SpareOrder<D> {
+    disk: D,
+    name: String,
+    bytes: u64,
+}
+
+/// What was made of an order, for [`super::Wal::put_spare`].
+#[derive(Debug)]
+pub struct SpareMade {
+    /// Nothing, if the disk is full.
+    name: Option<String>,
+}
+
+impl<D: Disk> SpareOrder<D> {
+    /// Makes the spare, piece by piece: the log is synced meanwhile, and would have to wait for a large
+    /// one. A full disk is no error here: the log still has room, and purging may find a spare before it
+    /// is needed.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says. Then the log must not go on.
+    pub fn make(self) -> io::Result<SpareMade> {
+        let SpareOrder { disk, name, bytes } = self;
+        match make(&disk, &name, bytes, PIECE_BYTES) {
+            Ok(_) => Ok(SpareMade { name: Some(name) }),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                if disk.list()?.contains(&name) {
+                    disk.remove(&name)?;
+                }
+                Ok(SpareMade { name: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes a file of `len` zeros, and syncs it after every `piece` bytes.
+fn make<D: Disk>(disk: &D, name: &str, len: u64, piece: u64) -> io::Result<D::File> {
+    let mut file = disk.create(name)?;
+    let mut done = 0;
+    while done < len {
+        let next = piece.min(len - done);
+        file.write_zeros(done, next)?;
+        file.sync_data()?;
+        done += next;
+    }
+    Ok(file)
 }

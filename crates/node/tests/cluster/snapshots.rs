@@ -6,6 +6,7 @@ use fencepost_node::boot::begin_with;
 use fencepost_node::disk::MemoryDisk;
 use fencepost_node::io::Change;
 use fencepost_node::membership::Membership;
+use fencepost_node::snapshot_keeper::Source;
 use fencepost_node::snapshot_store::SnapshotId;
 
 use crate::support::{Cluster, MS, named};
@@ -28,10 +29,16 @@ fn same_state(cluster: &mut Cluster, one: u64, other: u64) -> bool {
     })
 }
 
-/// A cluster that makes a snapshot every twenty entries.
+/// A cluster that makes a snapshot every twenty entries, from the log.
 fn eager(size: u64) -> (Cluster, u64) {
+    eager_with(size, 0)
+}
+
+/// The same, from a copy of the state if it is no larger than this.
+fn eager_with(size: u64, snapshot_copy_max: usize) -> (Cluster, u64) {
     let mut cluster = Cluster::new(size, 5);
     cluster.snapshot_entries = 20;
+    cluster.snapshot_copy_max = snapshot_copy_max;
     for id in 1..=size {
         cluster.kill(id);
         cluster.start(id);
@@ -56,8 +63,30 @@ fn the_log_is_purged_up_to_the_snapshot_before_the_last() {
 }
 
 #[test]
+fn a_small_state_is_copied_and_a_large_one_made_from_the_log() {
+    // Every put is a key more.
+    let (mut cluster, leader) = eager_with(1, 30);
+    let mut copied = Vec::new();
+    for number in 0..100 {
+        cluster.propose(leader, put(number));
+        for _ in 0..10 {
+            cluster.run(MS);
+            copied.extend(cluster.making(leader).map(|source| matches!(source, Source::Copy(_))));
+        }
+    }
+    assert!(copied.first() == Some(&true) && copied.last() == Some(&false), "{copied:?}");
+    assert!(copied.is_sorted_by(|one, next| one >= next), "{copied:?}");
+}
+
+#[test]
 fn a_node_that_restarts_goes_on_from_its_snapshot() {
-    let (mut cluster, leader) = eager(1);
+    for snapshot_copy_max in [0, usize::MAX] {
+        goes_on_from_its_snapshot(snapshot_copy_max);
+    }
+}
+
+fn goes_on_from_its_snapshot(snapshot_copy_max: usize) {
+    let (mut cluster, leader) = eager_with(1, snapshot_copy_max);
     fill(&mut cluster, leader, 0..70);
     cluster.run(100 * MS);
     let hash = cluster.node(leader).machine().state().hash();

@@ -14,7 +14,7 @@ use fencepost_node::io::{
 use fencepost_node::membership::{self, Membership};
 use fencepost_node::node::Node;
 use fencepost_node::replica::Replica;
-use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask, read_replica};
+use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask, Source, read_replica};
 use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
 use fencepost_node::wal::{Wal, WalConfig};
 
@@ -76,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) removed: BTreeSet<u64>,
     /// After how many entries a snapshot is made.
     pub(crate) snapshot_entries: u64,
+    /// Up to which size a state is copied for it.
+    pub(crate) snapshot_copy_max: usize,
     /// How long a task about a snapshot takes.
     pub(crate) snapshot_takes: u64,
     seed: u64,
@@ -104,6 +106,7 @@ impl Cluster {
             lose_piece: u64::MAX,
             removed: BTreeSet::new(),
             snapshot_entries: 1_000_000,
+            snapshot_copy_max: 0,
             snapshot_takes: 2 * MS,
             seed,
         };
@@ -150,6 +153,7 @@ impl Cluster {
             boot: member.boot,
             seed: self.seed,
             snapshot_entries: self.snapshot_entries,
+            snapshot_copy_max: self.snapshot_copy_max,
             ..NodeConfig::new(id)
         };
         member.node = Some(Node::new(config, store, replica).expect("the log is sound"));
@@ -221,7 +225,7 @@ impl Cluster {
                     self.plan(self.latency, Happening::Arrives(id, to, message));
                 }
                 Output::Reply(RequestId(request), answer) => {
-                    let twice = self.answers.insert(request, *answer);
+                    let twice = self.answers.insert(request, answer);
                     assert!(twice.is_none(), "request {request} was answered twice");
                 }
                 Output::ReadReady(RequestId(request)) => drop(self.reads.insert(request)),
@@ -231,7 +235,7 @@ impl Cluster {
                 Output::Halt(why) => panic!("member {id} halted: {why}"),
                 Output::Applied(..) | Output::Role(_) | Output::Members(_) => {}
                 Output::Snapshot(task) => {
-                    self.plan(self.snapshot_takes, Happening::Keeps(id, task))
+                    self.plan(self.snapshot_takes, Happening::Keeps(id, *task))
                 }
                 Output::Purge(start) => {
                     let wal = self.members.get_mut(&id).and_then(|member| member.wal.as_mut());
@@ -311,7 +315,15 @@ impl Cluster {
 
     /// Whether a member makes a snapshot just now.
     pub(crate) fn is_making(&self, id: u64) -> bool {
-        self.tasks(id).any(|task| matches!(task, SnapshotTask::Make { .. }))
+        self.making(id).is_some()
+    }
+
+    /// From what a member makes a snapshot, if it does just now.
+    pub(crate) fn making(&self, id: u64) -> Option<&Source> {
+        self.tasks(id).find_map(|task| match task {
+            SnapshotTask::Make { source, .. } => Some(source),
+            _ => None,
+        })
     }
 
     /// How many tasks about snapshots a member has.

@@ -6,7 +6,7 @@ use std::path::Path;
 use fencepost_node::boot;
 use fencepost_node::config::NodeConfig;
 use fencepost_node::data_dir::Identity;
-use fencepost_node::disk::{Crash, Fault, MemoryDisk, NamesKept, WritesKept};
+use fencepost_node::disk::{Crash, Disk as _, Fault, MemoryDisk, NamesKept, WritesKept};
 use fencepost_node::io::Class;
 use fencepost_node::membership::{Member, Membership};
 use fencepost_node::shell::{Ended, Freshness, Launch, RunningNode, Settings, run, start};
@@ -16,6 +16,8 @@ use crate::support::{cluster, has, put, until, write};
 
 const ID: u64 = 7;
 const COMMANDS: usize = 60;
+/// With so many commands the first segment is more than half full.
+const HALF: usize = 30;
 
 fn wal_config() -> WalConfig {
     WalConfig { segment_bytes: 4_096, salt: 3 }
@@ -23,12 +25,21 @@ fn wal_config() -> WalConfig {
 
 /// Runs the only member of a cluster on a disk in memory.
 fn run_on(disk: &MemoryDisk, is_member: bool, boot: u64) -> Option<RunningNode> {
+    run_with(disk, is_member, boot, NodeConfig { snapshot_entries: 10, ..NodeConfig::new(ID) })
+}
+
+fn run_with(
+    disk: &MemoryDisk,
+    is_member: bool,
+    boot: u64,
+    config: NodeConfig,
+) -> Option<RunningNode> {
     let booted = boot::open(disk.clone(), wal_config(), is_member).ok()?;
     let name = "n1".to_owned();
     let launch = Launch {
         identity: Identity { cluster_id: 5, node_id: ID, name, incarnation: 0, boot },
         booted,
-        config: NodeConfig { snapshot_entries: 10, ..NodeConfig::new(ID) },
+        config,
         listener: TcpListener::bind("127.0.0.1:0").expect("there are free ports"),
         peer: None,
         observers: Vec::new(),
@@ -99,6 +110,24 @@ fn fails_at(operation: u64, fault: Fault) {
         let there = has(again.handle(), &format!("k{number}"), Freshness::Linearizable);
         assert_eq!(there, Ok(true), "{fault:?} at {operation}: k{number} is lost");
     }
+}
+
+#[test]
+fn a_segment_is_made_ready_before_it_is_needed() {
+    let disk = founded();
+    // Without snapshots no segment is used again.
+    let node = run_with(&disk, false, 1, NodeConfig::new(ID)).expect("the disk has no faults");
+    let count = |ending: &str| {
+        let names = disk.list().expect("the disk has no faults");
+        names.iter().filter(|name| name.ends_with(ending)).count()
+    };
+    until(&node, |status| status.role.leads);
+    // More than half of a segment, and less than all of it.
+    for number in 0..HALF {
+        write(node.handle(), &format!("k{number}"));
+    }
+    assert_eq!(count(".wal"), 1);
+    until(&node, |_| count(".spare") == 1);
 }
 
 /// Turns a bit of the first file whose name ends like this.

@@ -18,7 +18,9 @@ fn workload() -> Vec<Step> {
         append(1, 20),
         Step::Sync,
         append(3, 100),
+        Step::Spare,
         append(1, 300),
+        Step::Spare,
         Step::Append { back: 2, count: 3, size: 40, hard_state: true },
         Step::Sync,
         // Longer than a segment.
@@ -27,8 +29,11 @@ fn workload() -> Vec<Step> {
         Step::Sync,
         Step::Purge { keep: 3 },
         append(4, 150),
+        Step::Spare,
+        // One is needed before it is made.
         append(4, 150),
         Step::Sync,
+        Step::Spare,
         Step::Purge { keep: 2 },
         // Into a recycled segment.
         append(5, 120),
@@ -43,7 +48,9 @@ fn workload() -> Vec<Step> {
         Step::Sync,
         Step::Purge { keep: 1 },
         append(6, 130),
+        Step::Spare,
         Step::Sync,
+        Step::Spare,
         append(1, 7),
         Step::Close,
         append(3, 250),
@@ -163,7 +170,7 @@ fn after_a_failed_sync_nothing_is_tried_again() {
     assert!(matches!(wal.sync(), Err(Fatal::Poisoned { .. })));
     assert!(matches!(wal.append(&entry(2, b"b")), Err(Fatal::Poisoned { .. })));
     assert!(matches!(wal.purge(Start { index: 1, term: 1 }), Err(Fatal::Poisoned { .. })));
-    assert!(matches!(wal.prepare(), Err(Fatal::Poisoned { .. })));
+    assert!(wal.order_spare().is_none());
     let last = wal.close();
     assert!(matches!(last, Err(Fatal::Poisoned { doing: "syncing a segment" })));
     assert_eq!(disk.operations(), operations, "a failed log touched the disk");
@@ -233,19 +240,27 @@ fn a_full_disk_in_a_batch_stops_the_log_and_keeps_the_rest() {
 fn a_disk_too_full_for_a_spare_is_noticed_only_when_one_is_needed() {
     let disk = MemoryDisk::new();
     let (_, _) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
-    // Opening made one spare. Use it up, with no room for the next.
     let (mut wal, _) = Wal::open(disk.clone(), CONFIG).expect("the log is sound");
     let mut last = 0;
-    while wal.segments() < 2 {
+    let order = loop {
+        if let Some(order) = wal.order_spare() {
+            break order;
+        }
         last += 1;
         wal.append(&entry(last, &[1; 100])).expect("there is room");
-    }
+    };
     wal.sync().expect("the disk has no faults");
     // Making a file works, filling it does not.
     disk.fail_at(disk.operations() + 2, Fault::NoSpace);
-    wal.prepare().expect("there is nothing to lose yet");
+    wal.put_spare(order.make().expect("there is nothing to lose yet"));
     let names = disk.list().expect("the disk has no faults any more");
     assert!(!names.iter().any(|name| name.ends_with(".spare")), "half a spare stayed: {names:?}");
+    assert!(wal.order_spare().is_some(), "it is tried again");
+    while wal.segments() < 2 {
+        last += 1;
+        wal.append(&entry(last, &[1; 100])).expect("there is room again");
+    }
+    wal.sync().expect("the disk has no faults");
     drop(wal);
     let (mut wal, found) = Wal::open(disk.clone(), CONFIG).expect("the log is sound");
     assert_eq!(found.entries.len(), usize::try_from(last).expect("small"));
@@ -265,6 +280,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         8 => append,
         4 => Just(Step::Sync),
         2 => (0..8_u64).prop_map(|keep| Step::Purge { keep }),
+        2 => Just(Step::Spare),
         1 => (0..20_u64).prop_map(|ahead| Step::Replace { ahead }),
         1 => Just(Step::Reopen),
         1 => Just(Step::Close),

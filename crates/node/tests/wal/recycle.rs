@@ -37,12 +37,34 @@ fn preallocated_segments_are_really_as_long_as_they_will_be() {
     let disk = MemoryDisk::new();
     let (mut wal, recovered) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
     assert!(recovered.is_new);
-    wal.prepare().expect("the disk has no faults");
+    wal.append(&batch(1, 5, &[1; 100])).expect("there is room");
+    let order = wal.order_spare().expect("the segment is more than half full");
+    wal.put_spare(order.make().expect("the disk has no faults"));
     let names = disk.list().expect("the disk has no faults");
     assert_eq!(names.len(), 2, "a segment and a spare: {names:?}");
     for name in names {
         assert_eq!(disk.contents(&name).map(|bytes| bytes.len()), Some(1024), "{name}");
     }
+}
+
+#[test]
+fn a_spare_is_made_beside_the_log_and_used_for_the_next_segment() {
+    let disk = MemoryDisk::new();
+    let (mut wal, _) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
+    assert!(wal.order_spare().is_none(), "there is room for a while");
+    wal.append(&batch(1, 5, &[1; 100])).expect("there is room");
+    let order = wal.order_spare().expect("the segment is more than half full");
+    assert!(wal.order_spare().is_none(), "one is being made");
+    // The next segment is needed before its spare is there. Another one is made in its place.
+    wal.append(&batch(6, 5, &[1; 100])).expect("there is room");
+    assert_eq!(wal.segments(), 2);
+    wal.put_spare(order.make().expect("the name is not taken"));
+    assert!(wal.order_spare().is_none(), "there is one");
+    let files = disk.list().expect("the disk has no faults").len();
+    wal.append(&batch(11, 5, &[1; 100])).expect("there is room");
+    assert_eq!(wal.segments(), 3);
+    assert_eq!(disk.list().expect("the disk has no faults").len(), files, "it was used");
+    assert!(wal.order_spare().is_some());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A naive log, and a driver that runs a real one beside it.
 
 use fencepost_node::disk::{Crash, Disk, MemoryDisk, NamesKept, WritesKept};
-use fencepost_node::wal::{Batch, Entry, EntryRef, HardState, Recovered, Start, Wal, WalConfig};
+use fencepost_node::wal::{
+    Batch, Entry, EntryRef, HardState, Recovered, SpareOrder, Start, Wal, WalConfig,
+};
 
 /// Small, so that a few batches fill a segment and some need one of their own.
 pub(crate) const CONFIG: WalConfig = WalConfig { segment_bytes: 1024, salt: 0x5eed_0001_5a17_0002 };
@@ -70,6 +72,8 @@ pub(crate) enum Step {
     Purge {
         keep: u64,
     },
+    /// The log may order a spare, and one that it has ordered before is made.
+    Spare,
     Reopen,
     Close,
 }
@@ -78,6 +82,7 @@ pub(crate) enum Step {
 pub(crate) struct Pair<D: Disk> {
     disk: D,
     wal: Option<Wal<D>>,
+    order: Option<SpareOrder<D>>,
     /// What the log was after each change, oldest first. The first one is known to be durable.
     pub(crate) states: Vec<Model>,
     changes: u64,
@@ -89,11 +94,11 @@ pub(crate) struct Failed;
 
 impl<D: Disk> Pair<D> {
     pub(crate) fn new(disk: D) -> Pair<D> {
-        Pair { disk, wal: None, states: vec![Model::default()], changes: 0 }
+        Pair { disk, wal: None, order: None, states: vec![Model::default()], changes: 0 }
     }
 
     pub(crate) fn with_states(disk: D, states: Vec<Model>) -> Pair<D> {
-        Pair { disk, wal: None, states, changes: 1_000 }
+        Pair { disk, wal: None, order: None, states, changes: 1_000 }
     }
 
     pub(crate) fn now(&self) -> &Model {
@@ -106,7 +111,7 @@ impl<D: Disk> Pair<D> {
 
     /// Opens the log, and insists that it holds one of the possible states.
     pub(crate) fn open(&mut self) -> Result<(), Failed> {
-        self.wal = None;
+        (self.wal, self.order) = (None, None);
         let (wal, recovered) = match Wal::open(self.disk.clone(), CONFIG) {
             Ok(opened) => opened,
             Err(fencepost_node::wal::OpenError::Io { .. }) => return Err(Failed),
@@ -147,6 +152,7 @@ impl<D: Disk> Pair<D> {
                 Ok(())
             }
             Step::Purge { keep } => self.purge(keep),
+            Step::Spare => self.spare(),
             Step::Reopen => self.open(),
             Step::Close => {
                 self.wal.take().expect("it is open").close().map_err(|_| Failed)?;
@@ -186,6 +192,13 @@ impl<D: Disk> Pair<D> {
         let start = Start { index: self.now().start.index + ahead, term };
         let entry = EntryRef { index: start.index + 1, term, kind: 0, data: b"after the snapshot" };
         self.append(&Batch { start: Some(start), hard_state: None, entries: vec![entry] })
+    }
+
+    fn spare(&mut self) -> Result<(), Failed> {
+        let made = self.order.take().map(SpareOrder::make).transpose().map_err(|_| Failed)?;
+        made.into_iter().for_each(|made| self.wal().put_spare(made));
+        self.order = self.wal().order_spare();
+        Ok(())
     }
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Failed> {

@@ -24,6 +24,8 @@ pub enum WorldBug {
     SyncSkipped,
     /// A failed sync is reported as done.
     SyncErrorIgnored,
+    /// What a member that is alone has worked out ahead is told before the sync.
+    ToldAhead,
     /// A member that has lost its disk comes back under its old number.
     NumberUsedAgain,
     /// The store takes every write, whatever its token.
@@ -32,10 +34,11 @@ pub enum WorldBug {
 
 impl WorldBug {
     /// All of them.
-    pub const ALL: [WorldBug; 5] = [
+    pub const ALL: [WorldBug; 6] = [
         WorldBug::RestoreWithoutJump,
         WorldBug::SyncSkipped,
         WorldBug::SyncErrorIgnored,
+        WorldBug::ToldAhead,
         WorldBug::NumberUsedAgain,
         WorldBug::StoreIgnoresTokens,
     ];

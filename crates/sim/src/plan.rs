@@ -108,6 +108,8 @@ pub struct Plan {
     pub founders: u64,
     /// A snapshot is made after so many entries.
     pub snapshot_entries: u64,
+    /// Up to which size a state is copied for it.
+    pub snapshot_copy_max: usize,
     /// The network.
     pub network: NetworkPlan,
     /// The disks.
@@ -116,6 +118,8 @@ pub struct Plan {
     pub clocks: ClockPlan,
     /// Whether a process that was paused finds all its ticks, or one.
     pub ticks_pile_up: bool,
+    /// Whether a member that is alone works out what follows from what its disk is at.
+    pub goes_ahead: bool,
     /// The faults that are done now and then, as often in this list as they are likely.
     pub faults: Vec<FaultKind>,
     /// The faults that last.
@@ -161,6 +165,8 @@ impl Plan {
             fault_every: *dice.pick(&[700 * MS, 1_500 * MS, 3 * SECOND, 8 * SECOND]),
             restore,
             workload: WorkloadPlan::draw(&mut Dice::new(seed, purpose::WORKLOAD)),
+            goes_ahead: dice.roll(4) > 0,
+            snapshot_copy_max: *dice.pick(&[0, 20, usize::MAX]),
         }
     }
 }

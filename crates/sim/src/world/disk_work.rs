@@ -10,7 +10,7 @@ use fencepost_node::wal::Fatal;
 
 use super::World;
 use super::happening::{Happening, ToMember};
-use super::member::{Process, Write};
+use super::member::{Ahead, Process, Write};
 use crate::bug::{Bug, WorldBug};
 
 impl World {
@@ -21,20 +21,38 @@ impl World {
     }
 
     fn wake_writer(&mut self, id: MemberId) {
+        let goes_ahead = self.plan.goes_ahead;
         let Some(process) = self.process(id) else { return };
         if process.syncing.is_some() || process.writes.is_empty() {
             return;
         }
+        let goes_ahead = goes_ahead && process.may_go_ahead();
         match process.write_all() {
             Ok(None) => {}
-            Ok(highest) => {
-                process.syncing = highest;
+            Ok(Some(number)) => {
+                process.syncing = Some(number);
                 let life = self.members[&id].life;
                 let takes = self.sync_time(id);
                 self.plan_in(takes, Happening::Member(id, ToMember::Synced(life)));
+                if goes_ahead {
+                    self.go_ahead(id, number);
+                }
             }
             Err(_) => self.fatal(id),
         }
+    }
+
+    /// Lets a member that is alone work out what follows from what its disk is at.
+    fn go_ahead(&mut self, id: MemberId, number: u64) {
+        let (now, tells) = (self.now, self.has(WorldBug::ToldAhead));
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(process) = &mut member.process else { return };
+        let before = process.node.machine().applied();
+        let outputs = process.node.handle(member.clock.local(now), Input::Persisted(number));
+        if tells {
+            return self.come_of(id, before, outputs);
+        }
+        process.ahead = Some(Ahead { before, outputs, backlog: Vec::new() });
     }
 
     fn sync_time(&mut self, id: MemberId) -> u64 {
@@ -56,7 +74,18 @@ impl World {
             Err(_) => return self.fatal(id),
             Ok(()) => {}
         }
-        self.input(id, Input::Persisted(number));
+        match process.ahead.take() {
+            None => self.input(id, Input::Persisted(number)),
+            Some(Ahead { before, outputs, backlog }) => {
+                let life = self.members[&id].life;
+                self.come_of(id, before, outputs);
+                for input in backlog {
+                    if self.members[&id].life == life {
+                        self.input(id, input);
+                    }
+                }
+            }
+        }
     }
 
     fn wake_keeper(&mut self, id: MemberId) {
@@ -104,6 +133,22 @@ impl World {
 }
 
 impl Process {
+    /// Whether it has worked out what follows from what its disk is at.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Leaves what has come while its disk was busy.
+    pub(super) fn forget_backlog(&mut self) {
+        self.ahead.iter_mut().for_each(|ahead| ahead.backlog.clear());
+    }
+
+    /// Whether what follows from the writes that wait may be worked out before they are durable.
+    fn may_go_ahead(&self) -> bool {
+        let is_plain = |write: &Write| matches!(write, Write::Persist(it) if it.is_plain());
+        self.node.leads() && self.node.is_alone() && self.writes.iter().all(is_plain)
+    }
+
     /// Appends all that waits. Says how far all is durable after the next sync.
     fn write_all(&mut self) -> Result<Option<u64>, Fatal> {
         let mut highest = None;
@@ -116,6 +161,13 @@ impl Process {
                 Write::Purge(start) => self.wal.purge(start)?,
             }
         }
+        // A spare is made beside the log, so that it may come later than the log needs it.
+        if let Some(order) = self.spare.take() {
+            let doing = "making a spare segment";
+            let made = order.make().map_err(|source| Fatal::Io { doing, source })?;
+            self.wal.put_spare(made);
+        }
+        self.spare = self.wal.order_spare();
         Ok(highest)
     }
 

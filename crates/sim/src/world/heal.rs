@@ -5,7 +5,7 @@ use fencepost_node::node::Node;
 
 use super::World;
 use super::happening::Happening;
-use super::member::Fate;
+use super::member::{Fate, Member, Process};
 use super::stop::Ending;
 use crate::client::ClientNumber;
 use crate::plan::MS;
@@ -47,6 +47,7 @@ impl World {
 
     /// The run is over: the checkers get a last look at everybody who belongs to the cluster.
     pub(super) fn end_run(&mut self) {
+        self.finish_syncs();
         let belongs = |id: &MemberId| self.membership.1.standing(*id).is_some();
         let living = self.members.iter().filter(|(_, member)| member.fate == Fate::Lives);
         let nodes: Vec<(MemberId, &Node)> = living
@@ -59,5 +60,14 @@ impl World {
             self.trace.note(self.now, 111, &[*id, applied, u64::from(leads)], what);
         }
         self.watch.tell(self.now, &Seen::Over { nodes: &nodes });
+    }
+
+    /// Members that have worked ahead of their disks stand where nobody has heard of yet.
+    fn finish_syncs(&mut self) {
+        let is_ahead = |member: &Member| member.process.as_ref().is_some_and(Process::is_ahead);
+        while let Some((&id, _)) = self.members.iter().find(|(_, member)| is_ahead(member)) {
+            self.process(id).into_iter().for_each(Process::forget_backlog);
+            self.synced(id);
+        }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fencepost_core::LockName;
 use fencepost_node::disk::MemoryDisk;
-use fencepost_node::io::{MemberId, Persist, RequestId};
+use fencepost_node::io::{Input, MemberId, Output, Persist, RequestId};
 use fencepost_node::node::Node;
 use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask};
 use fencepost_node::snapshot_store::SnapshotStore;
-use fencepost_node::wal::{Start, Wal};
+use fencepost_node::wal::{SpareOrder, Start, Wal};
 
 use super::clock::Clock;
 use super::happening::{Life, ToMember};
@@ -72,6 +72,8 @@ pub(crate) struct Trap {
 pub(crate) struct Process {
     pub(crate) node: Node,
     pub(crate) wal: Wal<MemoryDisk>,
+    /// A segment that is to be made.
+    pub(crate) spare: Option<SpareOrder<MemoryDisk>>,
     pub(crate) keeper: SnapshotKeeper<MemoryDisk>,
     /// The same snapshots, for backups.
     pub(crate) snapshots: SnapshotStore<MemoryDisk>,
@@ -79,11 +81,23 @@ pub(crate) struct Process {
     pub(crate) writes: VecDeque<Write>,
     /// What will be durable when the present sync is done.
     pub(crate) syncing: Option<u64>,
+    /// What was worked out ahead of the present sync.
+    pub(crate) ahead: Option<Ahead>,
     /// Snapshot tasks, the present one first.
     pub(crate) tasks: VecDeque<SnapshotTask>,
     pub(crate) keeper_works: bool,
     /// Who waits for what.
     pub(crate) asked: BTreeMap<RequestId, Asked>,
+}
+
+/// What a member that is alone has worked out while its disk is busy. It does nothing else meanwhile.
+pub(crate) struct Ahead {
+    /// The last entry that it had applied before.
+    pub(crate) before: u64,
+    /// What it wants done when the sync is.
+    pub(crate) outputs: Vec<Output>,
+    /// What has come meanwhile.
+    pub(crate) backlog: Vec<Input>,
 }
 
 /// Something for the log writer.

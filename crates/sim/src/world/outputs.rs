@@ -17,12 +17,23 @@ impl World {
         let now = self.now;
         let Some(member) = self.members.get_mut(&id) else { return };
         let Some(process) = &mut member.process else { return };
+        if let Some(ahead) = &mut process.ahead {
+            ahead.backlog.push(input);
+            return;
+        }
         if matches!(self.bug, Some(Bug::Node(_))) {
             process.node.set_wall_clock(member.wall_ahead + now / 1_000);
         }
         let before = process.node.machine().applied();
         let outputs = process.node.handle(member.clock.local(now), input);
-        self.watch.tell_progress(now, id, &process.node, before, &outputs);
+        self.come_of(id, before, outputs);
+    }
+
+    /// Tells the checkers what came of an input, and does what the member wants done.
+    pub(super) fn come_of(&mut self, id: MemberId, before: u64, outputs: Vec<Output>) {
+        let member = &self.members[&id];
+        let Some(process) = &member.process else { return };
+        self.watch.tell_progress(self.now, id, &process.node, before, &outputs);
         let life = member.life;
         for output in outputs {
             self.carry_out(id, output);
@@ -51,7 +62,7 @@ impl World {
             }
             Output::Snapshot(task) => {
                 let tasks = &mut self.process(id).expect("it just spoke").tasks;
-                tasks.push_back(task);
+                tasks.push_back(*task);
                 let waiting = tasks.len() as u64;
                 self.trace.note(
                     now,
@@ -60,7 +71,7 @@ impl World {
                     format_args!("n{id} has {waiting} snapshot tasks"),
                 );
             }
-            Output::Reply(request, answer) => self.replied(id, request, *answer),
+            Output::Reply(request, answer) => self.replied(id, request, answer),
             Output::ReadReady(request) => self.read_ready(id, request),
             Output::ReadFailed(request, why) => self.replied(id, request, Err(why)),
             Output::Applied(index, events) => {

@@ -63,6 +63,7 @@ impl World {
             boot: member.boot,
             seed,
             snapshot_entries: self.plan.snapshot_entries,
+            snapshot_copy_max: self.plan.snapshot_copy_max,
             ..NodeConfig::new(id)
         };
         match opened.and_then(|booted| make_process(member, config, booted, &self.plan)) {
@@ -148,10 +149,12 @@ fn make_process(
     Ok(Process {
         node,
         wal,
+        spare: None,
         keeper: SnapshotKeeper::new(snapshots.with_chunk_bytes(plan.disk.chunk_bytes)),
         snapshots: again,
         writes: VecDeque::new(),
         syncing: None,
+        ahead: None,
         tasks: VecDeque::new(),
         keeper_works: false,
         asked: BTreeMap::new(),

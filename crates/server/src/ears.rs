@@ -10,6 +10,9 @@ use crate::house::House;
 use crate::pending::Standing;
 use crate::watch::Said;
 
+/// So many are told of their locks on this thread. If there are more, they wake others.
+const FEW: usize = 2;
+
 /// Hears everything that happens to the node.
 pub(crate) struct Ears(pub(crate) Weak<House>);
 
@@ -27,6 +30,8 @@ impl Observer for Ears {
     fn observe_state(&mut self, notices: &[Notice], machine: &Machine) -> bool {
         let Some(house) = self.0.upgrade() else { return false };
         let state = machine.state();
+        // Before somebody is told of it.
+        house.head.reach(state.revision());
         for notice in notices {
             match notice {
                 Notice::Applied(_, events) if !events.is_empty() => {
@@ -48,7 +53,6 @@ impl Observer for Ears {
         if let Some(lost) = state.lost_boot(house.node) {
             house.shares.outlive(lost);
         }
-        house.head.reach(state.revision());
         house.signing.look(state);
         true
     }
@@ -62,8 +66,12 @@ fn applied(house: &House, events: &[std::sync::Arc<fencepost_core::Event>], stat
             pending.observe(event, |key| remaining(state, key), &mut told);
         }
     }
+    let are_few = told.len() <= FEW;
     for (postbox, verdict) in told {
-        postbox.tell(verdict);
+        match are_few {
+            true => postbox.tell_at_once(verdict),
+            false => postbox.tell(verdict),
+        }
     }
     house.metrics.events(events, state.now());
     house.fan_out.happened(events, state.revision(), state.now());

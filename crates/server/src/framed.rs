@@ -6,7 +6,9 @@
 //! comes or goes together; whoever reads too little is no longer listened to, and then cut off; the
 //! last thing said before an end by the server is why. Refuses: whatever has another preface.
 
+mod booth;
 mod connection;
+mod voice;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use fencepost_core::ClientId;
 use fencepost_proto::framing::{self, CLIENT_PREFACE, Frames, SERVER_PREFACE};
 use fencepost_proto::v1;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::error::{Failure, Wrong};
@@ -24,7 +26,8 @@ use crate::house::House;
 use crate::limits;
 use crate::session::Session;
 use crate::socket;
-use connection::{Connection, Ending};
+pub(crate) use booth::Booths;
+use connection::{Connection, Ending, Uprooted};
 
 /// Whether a connection that begins with this byte is one of these, as far as that can be told.
 pub(crate) fn is_begun_by(first: u8) -> bool {
@@ -59,6 +62,7 @@ pub(crate) async fn serve(
     peer: SocketAddr,
     greeting: Greeting,
     patience: Duration,
+    booths: &Booths,
 ) -> io::Result<()> {
     socket::prepare(&stream);
     let Greeting { frames, is_known } = greeting;
@@ -70,16 +74,36 @@ pub(crate) async fn serve(
     }
     let session = Session::open(&house, ClientId::from(&*peer.to_string()), None);
     let mut connection = Connection::new(stream, frames, session, patience);
-    let ending = tokio::select! {
-        ending = connection.talk() => ending?,
+    match talk(&house, &mut connection).await? {
+        Ending::Crowded => {
+            let uprooted = connection.uproot()?;
+            booths.host(async move { settle(&house, uprooted).await }).await
+        }
+        ending => end(connection, ending).await,
+    }
+}
+
+/// Serves a connection on, on another thread.
+async fn settle(house: &House, uprooted: Uprooted) -> io::Result<()> {
+    let mut connection = uprooted.settle()?;
+    let ending = talk(house, &mut connection).await?;
+    end(connection, ending).await
+}
+
+async fn talk(house: &House, connection: &mut Connection) -> io::Result<Ending> {
+    tokio::select! {
+        ending = connection.talk() => ending,
         () = house.closed() => {
             connection.finish(Wrong::ShuttingDown);
-            tokio::time::timeout(limits::FAREWELL, connection.talk()).await??
+            tokio::time::timeout(limits::FAREWELL, connection.talk()).await?
         }
-    };
+    }
+}
+
+async fn end(mut connection: Connection, ending: Ending) -> io::Result<()> {
     match ending {
-        Ending::Gone => Ok(()),
         Ending::Said => connection.linger().await,
+        Ending::Gone | Ending::Crowded => Ok(()),
     }
 }
 
@@ -92,11 +116,16 @@ fn farewell(failure: v1::Failure) -> v1::SessionResponse {
 /// while, because a connection that is closed before may take our last words with it.
 async fn linger(stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
+    hear_out(stream).await;
+    Ok(())
+}
+
+/// Reads on for a little while, for nothing.
+async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) {
     let (mut unheard, mut nowhere) = (stream.take(limits::LINGER_BYTES_MAX), tokio::io::sink());
     let rest = tokio::io::copy(&mut unheard, &mut nowhere);
     // However it ends, nothing more is to be done.
     drop(tokio::time::timeout(limits::LINGER, rest).await);
-    Ok(())
 }
 
 /// What must hold for any bytes: cut into pieces of whatever size they give the same messages, each

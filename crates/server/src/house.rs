@@ -66,6 +66,16 @@ impl Postbox {
         }
     }
 
+    /// The same, when hardly anybody else is told something.
+    pub(crate) fn tell_at_once(self, verdict: Verdict) {
+        match self {
+            Postbox::Stream(outbox, request) => {
+                outbox.push_at_once([Item::Verdict(request, verdict)]);
+            }
+            call @ Postbox::Call(_) => call.tell(verdict),
+        }
+    }
+
     /// Tells where the wait stands, if that can be told.
     fn tell_place(&self, place: &Place) {
         if let Postbox::Stream(outbox, request) = self {

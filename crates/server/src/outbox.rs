@@ -6,7 +6,7 @@
 //! memory.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use fencepost_core::event::EventKind;
@@ -114,7 +114,17 @@ pub(crate) fn event_bytes(event: &Event) -> usize {
 
 /// What waits to be sent on one stream.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox(Mutex<State>);
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    /// Who sends it on the thread of whoever puts something in, if that can be done.
+    speaker: OnceLock<Weak<dyn Speak>>,
+}
+
+/// Empties an outbox on any thread.
+pub(crate) trait Speak: Send + Sync {
+    /// Sends all that waits, without waiting. `false` if something is left for the stream's own task.
+    fn speak(&self) -> bool;
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -125,10 +135,24 @@ struct State {
     finish: Option<Option<Status>>,
 }
 
+impl State {
+    fn pop(&mut self) -> Option<Item> {
+        let item = self.items.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(item.bytes());
+        Some(item)
+    }
+}
+
 impl Outbox {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held, so it is never left half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets somebody send what is [pushed at once](Outbox::push_at_once).
+    pub(crate) fn set_speaker(&self, speaker: Weak<dyn Speak>) {
+        // A stream has one.
+        let _ = self.speaker.set(speaker);
     }
 
     fn wake(mut state: MutexGuard<'_, State>) {
@@ -141,6 +165,22 @@ impl Outbox {
 
     /// Puts all of these in, in order.
     pub(crate) fn push_all(&self, items: impl IntoIterator<Item = Item>) {
+        Outbox::wake(self.put(items));
+    }
+
+    /// The same, and sends them on this thread if nobody else is at it, instead of waking the stream.
+    pub(crate) fn push_at_once(&self, items: impl IntoIterator<Item = Item>) {
+        let state = self.put(items);
+        // Without a waker, the stream is being polled, and will find them.
+        let is_asleep = state.waker.is_some();
+        drop(state);
+        let speaker = || self.speaker.get().and_then(Weak::upgrade);
+        if is_asleep && !speaker().is_some_and(|speaker| speaker.speak()) {
+            Outbox::wake(self.state());
+        }
+    }
+
+    fn put(&self, items: impl IntoIterator<Item = Item>) -> MutexGuard<'_, State> {
         let mut state = self.state();
         for item in items {
             if state.finish.is_some() {
@@ -155,7 +195,7 @@ impl Outbox {
                 state.finish = Some(Some(Failure::from(Wrong::SlowReader).into()));
             }
         }
-        Outbox::wake(state);
+        state
     }
 
     pub(crate) fn push(&self, item: Item) {
@@ -176,11 +216,20 @@ impl Outbox {
         self.state().finish.is_some()
     }
 
+    /// The stream is being polled: until it is told that there is nothing, it needs no waking.
+    pub(crate) fn awake(&self) {
+        self.state().waker = None;
+    }
+
+    /// The next item, if there is one.
+    pub(crate) fn pop(&self) -> Option<Item> {
+        self.state().pop()
+    }
+
     /// The next item, or how the stream ends.
     pub(crate) fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, Status>>> {
         let mut state = self.state();
-        if let Some(item) = state.items.pop_front() {
-            state.bytes = state.bytes.saturating_sub(item.bytes());
+        if let Some(item) = state.pop() {
             return Poll::Ready(Some(Ok(item)));
         }
         match &mut state.finish {
@@ -202,9 +251,16 @@ pub(crate) struct Answers(pub(crate) Arc<Outbox>);
 
 impl Mailbox for Answers {
     fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
-        let items = deliveries.into_iter().map(|(request, one)| Item::Delivery(request, one));
-        self.0.push_all(items);
+        self.0.push_all(items(deliveries));
     }
+
+    fn deliver_at_once(&self, deliveries: Vec<(RequestId, Delivery)>) {
+        self.0.push_at_once(items(deliveries));
+    }
+}
+
+fn items(deliveries: Vec<(RequestId, Delivery)>) -> impl Iterator<Item = Item> {
+    deliveries.into_iter().map(|(request, one)| Item::Delivery(request, one))
 }
 
 impl Drop for Answers {
@@ -253,6 +309,74 @@ mod tests {
         outbox.finish(None);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
         assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(None)));
+    }
+
+    /// Takes all that waits, or nothing.
+    struct Speaker {
+        outbox: Arc<Outbox>,
+        is_able: bool,
+        said: AtomicUsize,
+    }
+
+    impl Speak for Speaker {
+        fn speak(&self) -> bool {
+            while self.is_able && self.outbox.pop().is_some() {
+                self.said.fetch_add(1, Ordering::Relaxed);
+            }
+            self.is_able
+        }
+    }
+
+    /// An outbox with a speaker, and how often its stream was woken.
+    fn spoken(is_able: bool) -> (Arc<Outbox>, Arc<Speaker>, Arc<Count>) {
+        let outbox = Arc::<Outbox>::default();
+        let speaker =
+            Arc::new(Speaker { outbox: Arc::clone(&outbox), is_able, said: AtomicUsize::new(0) });
+        let weak = Arc::downgrade(&speaker);
+        outbox.set_speaker(weak);
+        (outbox, speaker, Arc::default())
+    }
+
+    #[test]
+    fn what_is_pushed_at_once_is_said_without_waking_the_stream() {
+        let (outbox, speaker, count) = spoken(true);
+        let waker = Waker::from(Arc::clone(&count));
+        assert!(outbox.poll_pop(&mut Context::from_waker(&waker)).is_pending());
+        for said in 1..=3 {
+            outbox.push_at_once([progress(1)]);
+            assert_eq!(speaker.said.load(Ordering::Relaxed), said);
+        }
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        // The stream is still woken for everything else.
+        outbox.push(progress(2));
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_said_at_once_is_left_to_the_stream() {
+        let (outbox, _speaker, count) = spoken(false);
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        assert!(outbox.poll_pop(&mut cx).is_pending());
+        outbox.push_at_once([progress(1)]);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(Some(Ok(Item::Progress(1, _))))));
+    }
+
+    #[test]
+    fn a_stream_that_is_awake_finds_what_was_pushed_at_once() {
+        let (outbox, speaker, count) = spoken(true);
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        assert!(outbox.poll_pop(&mut cx).is_pending());
+        outbox.awake();
+        outbox.push_at_once([progress(1)]);
+        assert_eq!(speaker.said.load(Ordering::Relaxed), 0, "it would come in between");
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert!(matches!(outbox.poll_pop(&mut cx), Poll::Ready(Some(Ok(Item::Progress(1, _))))));
+        assert!(outbox.poll_pop(&mut cx).is_pending());
+        outbox.push_at_once([progress(2)]);
+        assert_eq!(speaker.said.load(Ordering::Relaxed), 1, "it sleeps again");
     }
 
     #[test]

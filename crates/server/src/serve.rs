@@ -25,7 +25,7 @@ use crate::along::Along;
 use crate::duties;
 use crate::ears::Ears;
 use crate::etcd;
-use crate::framed;
+use crate::framed::{self, Booths};
 use crate::grpc::{ClusterDoor, LockDoor};
 use crate::house::House;
 use crate::http;
@@ -150,7 +150,7 @@ impl Server {
         tasks.spawn(signing::keep_keys(Arc::clone(&house)));
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
-        let hall = Hall { house, router, tuning, stopped };
+        let hall = Hall { house, router, tuning, booths: Arc::default(), stopped };
         let task = tokio::spawn(accept(hall, clients, seats, tasks));
         Ok(Server { address, json_tcp: json_address, stop, task })
     }
@@ -215,6 +215,8 @@ struct Hall {
     house: Arc<House>,
     router: Router,
     tuning: Tuning,
+    /// For connections that bring much at once.
+    booths: Arc<Booths>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -278,7 +280,8 @@ impl Hall {
         // They are told of the end in their own words.
         drop((patience, watcher));
         let (house, patience) = (self.house, self.tuning.answer_patience);
-        let served = framed::serve(house, stream, peer, greeting, patience).await;
+        let booths = self.booths;
+        let served = framed::serve(house, stream, peer, greeting, patience, &booths).await;
         drop(seat);
         served.map_err(|why| why.to_string())
     }

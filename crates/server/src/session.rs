@@ -23,6 +23,7 @@ use fencepost_core::{ClientId, Epoch, LeaseId, LockName, Revision};
 use fencepost_node::io::{Class, RequestId};
 use fencepost_node::shell::Line;
 use fencepost_proto::v1;
+use tokio::runtime::Handle;
 
 pub(crate) use incoming::listen;
 pub(crate) use outgoing::Outgoing;
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     /// Which header the client was told, if it is one who remembers.
     told: Option<AtomicU64>,
     state: Mutex<State>,
+    /// Where its tasks run.
+    runtime: Handle,
 }
 
 #[derive(Default)]
@@ -154,7 +157,8 @@ impl Session {
         // Whoever greets speaks the protocol of sessions, in which headers may be brief.
         let told = client.is_none().then(AtomicU64::default);
         let state = Mutex::new(State { client, ..State::default() });
-        Arc::new(Session { house: Arc::clone(house), line, outbox, address, told, state })
+        let (house, runtime) = (Arc::clone(house), Handle::current());
+        Arc::new(Session { house, line, outbox, address, told, state, runtime })
     }
 
     /// The header of an answer as of this revision.

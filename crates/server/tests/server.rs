@@ -1,6 +1,8 @@
 //! The doors of real nodes, through the sockets that clients use. Nothing here sleeps; what is
 //! waited for is an answer.
 
+#[path = "server/booths.rs"]
+mod booths;
 #[path = "server/calls.rs"]
 mod calls;
 #[path = "server/cluster.rs"]

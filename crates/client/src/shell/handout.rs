@@ -8,7 +8,7 @@ use super::reply::{Granted, To};
 use crate::core::Released;
 
 /// So many answers wait at most. Those who get them begin while the session is at work on the next.
-const WAITING_MAX: usize = 8;
+const WAITING_MAX: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Handouts(Vec<Handout>);

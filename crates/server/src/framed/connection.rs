@@ -1,27 +1,28 @@
 //! One connection that has said its preface: one task that reads, asks, answers and writes.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fencepost_proto::framing::{self, Frames, SERVER_PREFACE, Unframed};
-use fencepost_proto::v1;
-use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+use fencepost_proto::framing::{Frames, Unframed};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
-use tonic::Status;
-use tonic_types::StatusExt as _;
 
+use super::voice::{Mouth, Voice};
 use crate::error::{Failure, Wrong};
 use crate::limits;
 use crate::session::Session;
 
-/// Messages for which an idle connection keeps room.
-const READY_IDLE_MAX: usize = 4;
+/// With so many frames together, nearly all of the time goes into them and not into waking threads.
+const MANY: usize = 8;
+/// So often many must have come, so that a client that says much once is left where it is.
+const OFTEN: u32 = 64;
 
 /// How a talk has ended.
 pub(super) enum Ending {
@@ -29,25 +30,22 @@ pub(super) enum Ending {
     Said,
     /// The client has gone.
     Gone,
+    /// Nothing has ended: so much comes together that a thread of its own pays off.
+    Crowded,
 }
 
 /// One connection. Its session ends with it.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     frames: Frames,
-    session: Arc<Session>,
-    /// Messages that are made and not yet written down.
-    ready: VecDeque<v1::SessionResponse>,
-    /// Bytes that are to be sent, and how many of them were.
-    output: Vec<u8>,
-    sent: usize,
+    session: Ends,
+    voice: Arc<Voice>,
+    crowd: Crowd,
     /// How long the client may read nothing, and until when that is if it does not.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Nothing more is taken from the client.
     is_deaf: bool,
-    /// Nothing more is said after what is in `output`.
-    is_over: bool,
 }
 
 impl Connection {
@@ -58,23 +56,33 @@ impl Connection {
         session: Arc<Session>,
         patience: Duration,
     ) -> Connection {
+        let (stream, out) = stream.into_split();
+        let voice = Voice::new(Arc::clone(&session), out);
+        let (session, crowd) = (Ends(session), Crowd::default());
         Connection {
             stream,
             frames,
             session,
-            ready: VecDeque::new(),
-            output: SERVER_PREFACE.to_vec(),
-            sent: 0,
+            voice,
+            crowd,
             patience,
             stalled: None,
             is_deaf: false,
-            is_over: false,
         }
+    }
+
+    /// Takes the connection off this thread. What was said and asked goes along.
+    pub(super) fn uproot(self) -> io::Result<Uprooted> {
+        let Connection { stream, frames, session, voice, patience, is_deaf, .. } = self;
+        let out = voice.mouth().fall_silent().ok_or(io::ErrorKind::NotConnected)?;
+        let stream = stream.reunite(out).map_err(io::Error::other)?.into_std()?;
+        Ok(Uprooted { stream, frames, session, voice, patience, is_deaf })
     }
 
     /// Talks until everything is said, or the client is gone.
     pub(super) async fn talk(&mut self) -> io::Result<Ending> {
-        poll_fn(|cx| self.poll_talk(cx)).await
+        let voice = Arc::clone(&self.voice);
+        poll_fn(|cx| self.poll_talk(cx, &mut voice.mouth())).await
     }
 
     /// Takes nothing more, and says this behind everything else.
@@ -83,23 +91,28 @@ impl Connection {
         self.session.finish(Failure::from(why).into());
     }
 
+    /// Ends the connection. What the client still sends is read for a little while.
     pub(super) async fn linger(&mut self) -> io::Result<()> {
-        super::linger(&mut self.stream).await
+        let voice = Arc::clone(&self.voice);
+        poll_fn(|cx| voice.mouth().poll_close(cx)).await?;
+        super::hear_out(&mut self.stream).await;
+        Ok(())
     }
 
-    fn poll_talk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ending>> {
+    fn poll_talk(&mut self, cx: &mut Context<'_>, mouth: &mut Mouth) -> Poll<io::Result<Ending>> {
+        self.session.awake();
         loop {
             self.take_frames();
-            let has_more = self.write_down(cx);
-            match self.poll_send(cx)? {
-                Poll::Ready(()) if self.is_over => return Poll::Ready(Ok(Ending::Said)),
+            let has_more = mouth.write_down(&self.session, cx);
+            match mouth.poll_send(cx)? {
+                Poll::Ready(()) if mouth.is_over() => return Poll::Ready(Ok(Ending::Said)),
                 Poll::Ready(()) if has_more => continue,
-                Poll::Ready(()) => {}
-                Poll::Pending if self.poll_stalled(cx).is_ready() => {
+                Poll::Ready(()) => self.stalled = None,
+                Poll::Pending if self.poll_stalled(cx, mouth.has_sent()).is_ready() => {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
                 // Whoever does not read is not listened to.
-                Poll::Pending if self.unsent() >= limits::UNSENT_BYTES_MAX => return Poll::Pending,
+                Poll::Pending if mouth.is_full() => return Poll::Pending,
                 Poll::Pending => {}
             }
             if self.is_deaf {
@@ -110,11 +123,22 @@ impl Connection {
                 // It has gone, or will say nothing more; what it waits for must not outlive it.
                 Poll::Ready(0) => return Poll::Ready(Ok(Ending::Gone)),
                 Poll::Ready(_) => {}
+                Poll::Pending if self.is_crowded() => return Poll::Ready(Ok(Ending::Crowded)),
                 Poll::Pending => {
-                    self.rest();
+                    self.frames.rest();
+                    mouth.rest();
                     return Poll::Pending;
                 }
             }
+        }
+    }
+
+    /// Whether so much comes together that a thread of its own pays off: only where that thread does
+    /// everything, the sync too.
+    fn is_crowded(&mut self) -> bool {
+        self.crowd.is_large() && {
+            self.crowd = Crowd::default();
+            self.session.is_node_alone()
         }
     }
 
@@ -137,6 +161,7 @@ impl Connection {
                 left -= 1;
             }
             turn.send();
+            self.crowd.count(limits::FRAMES_PER_TURN_MAX - left);
             match wrong {
                 // Whoever sent it must not go on believing that it is heard.
                 Some(Unframed::TooLong(_)) => {
@@ -152,87 +177,74 @@ impl Connection {
         }
     }
 
-    /// Writes down what is to be said, as much as may wait to be sent. Whether there is more.
-    fn write_down(&mut self, cx: &mut Context<'_>) -> bool {
-        while !self.is_over {
-            for response in self.ready.drain(..) {
-                framing::put(&response, &mut self.output);
-            }
-            if self.unsent() >= limits::UNSENT_BYTES_MAX {
-                return true;
-            }
-            match self.session.poll_answers(cx, &mut self.ready) {
-                Poll::Ready(Some(Ok(()))) => {}
-                Poll::Ready(Some(Err(status))) => {
-                    framing::put(&super::farewell(told(&status)), &mut self.output);
-                    self.is_over = true;
-                }
-                Poll::Ready(None) => self.is_over = true,
-                Poll::Pending => return false,
-            }
-        }
-        false
-    }
-
-    fn unsent(&self) -> usize {
-        self.output.len() - self.sent
-    }
-
-    /// Sends what is written down, in one piece if the system takes it.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.unsent() > 0 {
-            let unsent = self.output.get(self.sent..).unwrap_or_default();
-            let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, unsent))?;
-            if sent == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.sent += sent;
-            self.stalled = None;
-            // Room for what follows, although the end is never reached.
-            if self.sent >= limits::UNSENT_BYTES_MAX {
-                self.output.drain(..self.sent);
-                self.sent = 0;
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        Poll::Ready(Ok(()))
-    }
-
-    /// Ready, if the client has read nothing for too long.
-    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready, if the client has read nothing for too long. It has, since the last time, if something was
+    /// sent.
+    fn poll_stalled(&mut self, cx: &mut Context<'_>, has_sent: bool) -> Poll<()> {
         let patience = self.patience;
+        self.stalled.take_if(|_| has_sent);
         let until = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         until.as_mut().poll(cx)
     }
-
-    /// An idle connection keeps little room for what it may say or hear one day.
-    fn rest(&mut self) {
-        self.frames.rest();
-        framing::rest(&mut self.output);
-        if self.ready.capacity() > READY_IDLE_MAX {
-            self.ready = VecDeque::new();
-        }
-    }
 }
 
-impl Drop for Connection {
+/// A session that ends when its connection does.
+struct Ends(Arc<Session>);
+
+impl Drop for Ends {
     fn drop(&mut self) {
-        self.session.end();
+        self.0.end();
     }
 }
 
-/// The failure that a status was made from.
-fn told(status: &Status) -> v1::Failure {
-    let info = status.get_details_error_info();
-    let is_set = |name: &str| {
-        let found = info.as_ref().and_then(|info| info.metadata.get(name));
-        found.is_some_and(|value| value == "true")
-    };
-    v1::Failure {
-        indeterminate: is_set("indeterminate"),
-        retryable: is_set("retryable"),
-        message: status.message().to_owned(),
-        code: info.map(|info| info.reason).unwrap_or_default(),
+impl Deref for Ends {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+/// A connection that no thread serves.
+pub(super) struct Uprooted {
+    stream: std::net::TcpStream,
+    frames: Frames,
+    session: Ends,
+    voice: Arc<Voice>,
+    patience: Duration,
+    is_deaf: bool,
+}
+
+impl Uprooted {
+    /// Has the connection served on this thread, to its end.
+    pub(super) fn settle(self) -> io::Result<Connection> {
+        let Uprooted { stream, frames, session, voice, patience, is_deaf } = self;
+        let (stream, out) = TcpStream::from_std(stream)?.into_split();
+        voice.mouth().speak_through(out);
+        let crowd = Crowd::settled();
+        Ok(Connection { stream, frames, session, voice, crowd, patience, stalled: None, is_deaf })
+    }
+}
+
+/// How much comes together.
+#[derive(Default)]
+struct Crowd {
+    /// How often many have come together.
+    times: u32,
+    is_settled: bool,
+}
+
+impl Crowd {
+    /// Nothing more depends on it.
+    fn settled() -> Crowd {
+        Crowd { times: 0, is_settled: true }
+    }
+
+    /// So many frames have come together.
+    fn count(&mut self, frames: usize) {
+        self.times += u32::from(frames >= MANY);
+    }
+
+    fn is_large(&self) -> bool {
+        self.times >= OFTEN && !self.is_settled
     }
 }

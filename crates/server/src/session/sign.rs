@@ -35,7 +35,8 @@ impl Session {
         let (names, lease) = (acquire.names.clone(), acquire.lease);
         let is_required = acquire.signature == Signature::Required;
         let (house, outbox) = (Arc::clone(&self.house), Arc::clone(&self.outbox));
-        tokio::spawn(async move {
+        // The thread may be one of the node's.
+        self.runtime.spawn(async move {
             let answer = match signing::grants(&house, &names, lease, token).await {
                 Ok(Some(signed_tokens)) => {
                     let signed_token = signed_tokens.first().cloned().unwrap_or_default();

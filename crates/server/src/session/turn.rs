@@ -1,6 +1,7 @@
 //! What a stream does with its session, whatever carries it: turns of frames, answers, an end.
 
 use std::collections::VecDeque;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 use fencepost_proto::v1;
@@ -8,6 +9,7 @@ use tonic::Status;
 
 use super::Session;
 use super::ask::{Batch, Next};
+use crate::outbox::Speak;
 
 /// Frames that have come together, and are proposed together.
 pub(crate) struct Turn<'a> {
@@ -40,6 +42,32 @@ impl Session {
         ready: &mut VecDeque<v1::SessionResponse>,
     ) -> Poll<Option<Result<(), Status>>> {
         self.outbox.poll_pop(cx).map_ok(|item| self.answer(item, ready))
+    }
+
+    /// The stream is being polled, up to when it is told that there are no answers.
+    pub(crate) fn awake(&self) {
+        self.outbox.awake();
+    }
+
+    /// As [`Session::poll_answers`], for a thread that does not wait. `false` if there is nothing.
+    pub(crate) fn next_answers(&self, ready: &mut VecDeque<v1::SessionResponse>) -> bool {
+        let item = self.outbox.pop();
+        item.map(|item| self.answer(item, ready)).is_some()
+    }
+
+    /// Whether nothing more is said than what waits.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.outbox.is_finished()
+    }
+
+    /// Whether the node is the only one of its cluster.
+    pub(crate) fn is_node_alone(&self) -> bool {
+        self.house.handle.status().members.members.len() == 1
+    }
+
+    /// Lets somebody send what is to be said at once, without waking the stream.
+    pub(crate) fn set_speaker(&self, speaker: Weak<dyn Speak>) {
+        self.outbox.set_speaker(speaker);
     }
 
     /// The client sends nothing more. The stream ends when all it asked for is answered.

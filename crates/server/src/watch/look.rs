@@ -72,13 +72,13 @@ pub(crate) fn look(state: &State, watch: &Watch, cursor: Option<Cursor>) -> Look
             return found;
         }
         scanned += 1;
-        if !found.cursor.is_before(event) {
+        if !found.cursor.is_before(&event) {
             continue;
         }
-        found.cursor = Cursor::after(event);
-        if watch.wants(event) {
-            bytes += event_bytes(event);
-            found.events.push(watch.show(event));
+        found.cursor = Cursor::after(&event);
+        if watch.wants(&event) {
+            bytes += event_bytes(&event);
+            found.events.push(watch.show(&event));
         }
     }
     found.cursor = found.cursor.max(newest(state));
@@ -89,5 +89,5 @@ pub(crate) fn look(state: &State, watch: &Watch, cursor: Option<Cursor>) -> Look
 fn newest(state: &State) -> Cursor {
     let present = Watch::new(KeyRange::From(Key::default()), state.revision());
     let newest = state.history().replay(&present).ok().and_then(Iterator::last);
-    newest.map(|event| Cursor::after(event)).unwrap_or_default()
+    newest.map(|event| Cursor::after(&event)).unwrap_or_default()
 }

@@ -313,7 +313,6 @@ impl EventLoop {
         if !turn.tasks.is_empty() {
             self.snapshots.push_all(&mut turn.tasks);
         }
-        turn.mail.flush();
         let node = &self.node;
         self.board.update(|status| {
             status.applied = node.machine().applied();
@@ -321,8 +320,18 @@ impl EventLoop {
             status.snapshot = node.snapshot_id();
             status.clock_cuts = node.clock_cuts();
         });
-        if !turn.notices.is_empty() {
-            let notices = std::mem::take(&mut turn.notices);
+        // Few answers are sent on this thread. Then whoever has waited for a lock hears of it before
+        // whoever has let go of it: the one goes on with it, the other only wants to know.
+        if turn.mail.is_for_few() {
+            self.tell_observers();
+        }
+        self.turn.mail.flush();
+        self.tell_observers();
+    }
+
+    fn tell_observers(&mut self) {
+        let notices = std::mem::take(&mut self.turn.notices);
+        if !notices.is_empty() {
             let machine = self.node.machine();
             self.observers.retain_mut(|observer| observer.observe_state(&notices, machine));
         }

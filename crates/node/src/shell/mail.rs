@@ -217,9 +217,14 @@ impl Mail {
         slot.waiting.push((request, delivery));
     }
 
+    /// Whether hardly anybody has answers, so that they are passed on at once.
+    pub(super) fn is_for_few(&self) -> bool {
+        self.busy.len() <= FEW
+    }
+
     /// Delivers everything.
     pub(super) fn flush(&mut self) {
-        let are_few = self.busy.len() <= FEW;
+        let are_few = self.is_for_few();
         for number in self.busy.drain(..) {
             let Some(slot) = self.boxes.get_mut(&number) else { continue };
             let deliveries = std::mem::take(&mut slot.waiting);

@@ -276,6 +276,42 @@ fn whoever_asks_a_node_that_is_alone_takes_the_turn_by_itself() {
     assert!(places.try_iter().any(|place| place == here), "another thread has done it all");
 }
 
+/// Tells what comes in which order, as answers and as notices.
+#[derive(Clone)]
+struct Diary(SyncSender<&'static str>);
+
+impl Mailbox for Diary {
+    fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
+        deliveries.iter().for_each(|_| drop(self.0.send("answered")));
+    }
+}
+
+impl Observer for Diary {
+    fn observe(&mut self, notices: &[Notice]) -> bool {
+        let is_event =
+            |notice: &&Notice| matches!(notice, Notice::Applied(_, events) if !events.is_empty());
+        notices.iter().filter(is_event).all(|_| self.0.send("heard").is_ok())
+    }
+}
+
+/// Whoever has waited for a lock hears of it as observers do, and goes on with it. Whoever has let go
+/// of it gets an answer, and only wants to know.
+#[test]
+fn what_has_happened_is_heard_before_few_are_answered() {
+    let (_folder, _, cluster) = cluster(1);
+    let handle = cluster.nodes()[0].handle();
+    let (sender, diary) = sync_channel(1_000);
+    handle.observe(Box::new(Diary(sender.clone())));
+    let line = handle.line(Box::new(Diary(sender)));
+    for number in 0..100 {
+        let command = put(&format!("k{number}"), "v");
+        line.propose(line.draw(), Class::Ordinary, command).expect("there is room");
+        for wanted in ["heard", "answered"] {
+            assert_eq!(diary.recv_timeout(PATIENCE), Ok(wanted), "write {number}");
+        }
+    }
+}
+
 struct Watch(SyncSender<Notice>);
 
 impl Observer for Watch {

@@ -37,6 +37,7 @@ pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Res
     let settings = Settings::resolve(args.settings, sources, &common.endpoints.file()?)?;
     refuse_open_addresses(&settings)?;
     let origin = beginning(&settings)?;
+    refuse_nobodys_address(&settings, &origin)?;
     let level = logs::begin(&settings.log_level.value, settings.log_format.value)?;
     let runtime = crate::common::server_runtime();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
@@ -69,6 +70,26 @@ fn refuse_open_addresses(settings: &Settings) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// An address that stands for every address of this machine leads other members to themselves. Without
+/// another one they could not reach this node, and would find out only later.
+fn refuse_nobodys_address(settings: &Settings, origin: &Origin) -> Result<(), Failure> {
+    let listen = settings.peer_listen.value;
+    let name = settings.name.value.as_deref();
+    let is_listed = match origin {
+        Origin::Founders(list) => list.iter().any(|listed| Some(&*listed.name) == name),
+        Origin::Alone | Origin::Join(_) => false,
+    };
+    let is_named = settings.peer_advertise.value.is_some() || is_listed;
+    if !stands_for_all(listen) || is_named {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("no other member could reach this node at {listen}"),
+        "it stands for every address of a machine: other members would look for it on their own",
+        "say where they reach it with --peer-advertise, or choose one address for --peer-listen",
+    ))
 }
 
 async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
@@ -191,7 +212,7 @@ fn given(
 fn advertised(advertise: Option<String>, clients: SocketAddr) -> String {
     match advertise {
         Some(address) => address,
-        None if clients.ip().to_canonical().is_unspecified() => {
+        None if stands_for_all(clients) => {
             tracing::warn!(
                 listen = %clients,
                 "clients are not told where this node is: --listen names no single address, and \
@@ -201,6 +222,11 @@ fn advertised(advertise: Option<String>, clients: SocketAddr) -> String {
         }
         None => clients.to_string(),
     }
+}
+
+/// Whether this is every address of the machine, and so none that others can use.
+fn stands_for_all(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_unspecified()
 }
 
 fn beginning(settings: &Settings) -> Result<Origin, Failure> {

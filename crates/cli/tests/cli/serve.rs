@@ -100,6 +100,20 @@ fn other_machines_are_kept_out_unless_asked_for() {
 }
 
 #[test]
+fn members_are_not_sent_to_their_own_machines() {
+    let home = folder();
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let open = command(home.path(), ["serve", "--peer-listen", listen, "--insecure"]);
+        let text = Done::of(open).refused(2);
+        assert!(text.contains(listen) && text.contains("--peer-advertise"), "{text}");
+    }
+    let mut open = command(home.path(), ["serve", "--peer-listen", "0.0.0.0:0", "--insecure"]);
+    open.args(["--listen", "127.0.0.1:0", "--peer-advertise", "db1:7421"]);
+    let server = Server::ready(Running::start(open));
+    assert_eq!(server.json(&["status"])["members"][0]["peer"], "db1:7421");
+}
+
+#[test]
 fn what_contradicts_itself_is_refused() {
     let home = folder();
     let refused = |args: &[&str]| Done::of(Plan::new(home.path()).with(args).command());

@@ -282,7 +282,9 @@ struct Diary(SyncSender<&'static str>);
 
 impl Mailbox for Diary {
     fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
-        deliveries.iter().for_each(|_| drop(self.0.send("answered")));
+        for _ in deliveries {
+            self.0.send("answered").ok();
+        }
     }
 }
 

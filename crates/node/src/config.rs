@@ -70,7 +70,7 @@ impl NodeConfig {
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,
             snapshot_bytes: 64 << 20,
-            snapshot_copy_max: 20_000,
+            snapshot_copy_max: 100_000,
         }
     }
 }

@@ -29,6 +29,9 @@ pub struct NodeConfig {
     /// How long the other members wait to hear what is committed if no entry follows that says so,
     /// and none of them has clients, in microseconds.
     pub commit_wait: u64,
+    /// How long entries wait for company on their way to members that are not needed for a majority, in
+    /// microseconds.
+    pub spare_wait: u64,
     /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
     /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
@@ -66,6 +69,7 @@ impl NodeConfig {
             in_flight_max: 8,
             linger: 1_000,
             commit_wait: 1_000,
+            spare_wait: 2_000,
             renewal_wait: 25_000,
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,

@@ -15,10 +15,11 @@ mod make;
 mod members;
 mod propose;
 mod read;
+mod spare;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use raft::prelude::Message;
+use raft::prelude::{Entry, Message};
 use raft::{Config, RawNode, StateRole};
 
 use crate::clock::LogClock;
@@ -40,6 +41,7 @@ use give::Giving;
 use make::Making;
 use propose::{Batch, Waiting};
 use read::{ReadContext, Reads};
+use spare::Spare;
 
 /// One member of the cluster.
 pub struct Node {
@@ -64,10 +66,13 @@ pub struct Node {
     heard_questions: BTreeMap<MemberId, ReadContext>,
     reads: Reads,
     announced: Announced,
+    spare: Spare,
     /// Messages that rest on batches which are not durable yet, by the number of the batch.
     held_back: VecDeque<(u64, Vec<Message>)>,
     /// The batches that the disk has not confirmed, and when they were handed to it.
     unconfirmed: VecDeque<(u64, u64)>,
+    /// Entries that are committed and not applied yet.
+    unapplied: Vec<Entry>,
     /// The last stamp that this node has put into the log, or found there when it took office.
     last_stamp: LogTime,
     /// When each other member was last heard of.
@@ -131,8 +136,10 @@ impl Node {
             heard_questions: BTreeMap::new(),
             reads: Reads::default(),
             announced: Announced::default(),
+            spare: Spare::default(),
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
+            unapplied: Vec::new(),
             last_stamp: LogTime::default(),
             heard: BTreeMap::new(),
             changing: None,
@@ -165,6 +172,14 @@ impl Node {
         now: Micros,
         inputs: impl IntoIterator<Item = Input>,
     ) -> Vec<Output> {
+        let mut outputs = self.rush(now, inputs);
+        outputs.extend(self.catch_up());
+        outputs
+    }
+
+    /// The same, but a follower does not apply what is committed before it
+    /// [catches up](Node::catch_up): what is to be sent and written goes first.
+    pub fn rush(&mut self, now: Micros, inputs: impl IntoIterator<Item = Input>) -> Vec<Output> {
         let mut outputs = Vec::new();
         self.now = self.now.max(now);
         self.clock.advance(now);
@@ -186,6 +201,17 @@ impl Node {
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
             self.announce();
+            self.drain(&mut outputs);
+            self.send_what_has_waited(&mut outputs);
+        }
+        outputs
+    }
+
+    /// Applies what is committed and was left.
+    pub fn catch_up(&mut self) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        self.apply_what_is_left(&mut outputs);
+        if !self.halted {
             self.drain(&mut outputs);
             self.make_if_due(&mut outputs);
         }

@@ -26,6 +26,7 @@ mod log_writer;
 mod mail;
 mod notice;
 mod pile;
+mod post;
 mod question;
 mod run;
 mod sender;

@@ -12,6 +12,8 @@ mod strange;
 #[path = "cluster/support.rs"]
 mod support;
 
+use std::collections::BTreeSet;
+
 use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Release, Renewal};
 use fencepost_core::outcome::RenewResult;
 use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Token, Value};
@@ -121,6 +123,69 @@ fn under_load_the_next_entry_says_what_is_committed() {
     assert!(sent < ENTRIES * 5, "{sent} messages for {ENTRIES} entries");
     cluster.run(20 * MS);
     assert!(hashes_agree(&cluster), "the last one is heard of as well");
+}
+
+/// Three members that are quick. The leader, and the other two in order.
+fn quick_cluster() -> (Cluster, u64, [u64; 2]) {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    cluster.latency = MS / 10;
+    for id in 1..=3 {
+        cluster.slow_disk(id, MS / 5);
+    }
+    cluster.run(50 * MS);
+    let others: Vec<u64> = (1..=3).filter(|&id| id != leader).collect();
+    (cluster, leader, others.try_into().expect("there are three"))
+}
+
+#[test]
+fn entries_go_to_a_majority_at_once_and_to_the_others_in_company() {
+    const ENTRIES: u64 = 100;
+    let (mut cluster, leader, others) = quick_cluster();
+    let before = cluster.trace.len();
+    for number in 0..ENTRIES {
+        let request = cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(MS / 2);
+        assert!(cluster.answers.contains_key(&request), "entry {number} waits for somebody");
+    }
+    let moments = others.map(|to| {
+        let is_sent = |line: &&String| line.contains(&format!(" {leader} Send({to}, Raft"));
+        let lines = cluster.trace[before..].iter().filter(is_sent);
+        lines.map(|line| line.split(' ').next()).collect::<BTreeSet<_>>().len() as u64
+    });
+    assert!(moments[0] >= ENTRIES, "one is needed for every entry: {moments:?}");
+    assert!(moments[1] <= ENTRIES / 2, "the other is not: {moments:?}");
+    cluster.run(20 * MS);
+    assert!(hashes_agree(&cluster), "it has all of them all the same");
+}
+
+#[test]
+fn a_member_that_falls_behind_changes_places_with_a_spare_one() {
+    let (mut cluster, leader, [prompt, _]) = quick_cluster();
+    cluster.isolate(prompt);
+    let first = cluster.propose(leader, put("first"));
+    // What waited for company goes out with the next tick.
+    cluster.run(12 * MS);
+    assert!(cluster.answers.contains_key(&first), "nobody took the place of member {prompt}");
+    for number in 0..20 {
+        let request = cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(MS / 2);
+        assert!(cluster.answers.contains_key(&request), "entry {number} waits for somebody");
+    }
+}
+
+/// Somebody may wait there for what an entry does.
+#[test]
+fn no_member_is_spare_while_others_have_clients() {
+    let (mut cluster, leader, [_, second]) = quick_cluster();
+    cluster.done(second, lease(1, 60_000));
+    cluster.run(50 * MS);
+    for number in 1..=20 {
+        cluster.propose(leader, put(&format!("k{number}")));
+        cluster.run(MS);
+        let state = cluster.node(second).machine().state();
+        assert_eq!(state.range(&every_key()).count, number);
+    }
 }
 
 #[test]

@@ -120,6 +120,8 @@ pub struct Plan {
     pub ticks_pile_up: bool,
     /// Whether a member that is alone works out what follows from what its disk is at.
     pub goes_ahead: bool,
+    /// Whether a follower that has something to write applies what is committed only after it.
+    pub catches_up_late: bool,
     /// The faults that are done now and then, as often in this list as they are likely.
     pub faults: Vec<FaultKind>,
     /// The faults that last.
@@ -167,6 +169,7 @@ impl Plan {
             workload: WorkloadPlan::draw(&mut Dice::new(seed, purpose::WORKLOAD)),
             goes_ahead: dice.roll(4) > 0,
             snapshot_copy_max: *dice.pick(&[0, 20, usize::MAX]),
+            catches_up_late: dice.roll(2) > 0,
         }
     }
 }

@@ -50,7 +50,9 @@ impl Node {
         let commit = self.commit();
         let knows = |id: &MemberId| self.announced.commit.get(id) == Some(&commit);
         let ids = self.raft.raft.prs().iter().map(|(id, _)| *id);
-        let others: Vec<MemberId> = ids.filter(|id| *id != self.config.id && !knows(id)).collect();
+        let will_know = |id: &MemberId| knows(id) || self.spare.waits_for(*id);
+        let others: Vec<MemberId> =
+            ids.filter(|id| *id != self.config.id && !will_know(id)).collect();
         if others.is_empty() {
             self.announced.since = None;
             return;
@@ -66,10 +68,15 @@ impl Node {
         }
     }
 
+    /// Whether somebody may wait for a lock at another member.
+    pub(super) fn has_clients_elsewhere(&self) -> bool {
+        let kept = |asked: u64| asked.saturating_add(CLIENTS_KEPT) >= self.ticks;
+        self.announced.asked.is_some_and(kept)
+    }
+
     /// By when the others are to be told, if there is something to tell.
     pub(super) fn announce_at(&self) -> Option<Micros> {
-        let kept = |asked: u64| asked.saturating_add(CLIENTS_KEPT) >= self.ticks;
-        let wait = if self.announced.asked.is_some_and(kept) { 0 } else { self.config.commit_wait };
+        let wait = if self.has_clients_elsewhere() { 0 } else { self.config.commit_wait };
         self.announced.since.map(|since| Micros(since.0.saturating_add(wait)))
     }
 }

@@ -1,10 +1,11 @@
 //! Takes what the consensus engine has ready: the order here is what keeps the cluster safe.
 
-use raft::prelude::{ConfChangeV2, Entry, EntryType, Message};
+use raft::prelude::{ConfChangeV2, Entry, EntryType};
 use raft::{INVALID_ID, Ready};
 
 use super::Node;
-use crate::io::{Output, PeerMessage, Persist, Role};
+use super::spare::Spare;
+use crate::io::{Output, Persist, Role};
 use crate::machine::LogTime;
 use crate::mutant::Mutant;
 use crate::wal::{self, HardState, Start};
@@ -31,6 +32,9 @@ impl Node {
             self.reads.confirm(&read.request_ctx, read.index);
         }
         let number = ready.number();
+        if !ready.snapshot().is_empty() {
+            self.apply_what_is_left(outputs);
+        }
         let start = match ready.snapshot() {
             none if none.is_empty() => None,
             snapshot => Some(self.install(snapshot, outputs)),
@@ -53,7 +57,11 @@ impl Node {
         if self.mutant(Mutant::LeaderCountsItselfEarly) && self.leads() {
             self.raft.on_persist_ready(number);
         }
-        self.apply(committed, outputs);
+        self.unapplied.extend(committed);
+        // A leader's clients wait for what it applies, a follower's leader for what it writes.
+        if self.leads() {
+            self.apply_what_is_left(outputs);
+        }
     }
 
     /// What of this must reach the disk. It is readable in memory from here on.
@@ -110,16 +118,19 @@ impl Node {
         }
     }
 
-    fn apply(&mut self, committed: Vec<Entry>, outputs: &mut Vec<Output>) {
-        for entry in committed {
+    pub(super) fn apply_what_is_left(&mut self, outputs: &mut Vec<Output>) {
+        for entry in std::mem::take(&mut self.unapplied) {
+            if self.halted {
+                return;
+            }
             if let Err(why) = self.apply_one(&entry, outputs) {
                 // Passing over what others apply would make this replica another one.
                 outputs.push(Output::Halt(format!("entry {}: {why}", entry.index)));
                 self.halted = true;
             }
-            if self.halted {
-                return;
-            }
+        }
+        if self.halted {
+            return;
         }
         // While a snapshot is being installed, the engine must not look at the log behind it.
         if self.installing.is_none() {
@@ -161,15 +172,6 @@ impl Node {
         }
     }
 
-    pub(super) fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
-        for message in messages {
-            self.note_offer(&message);
-            self.note_told(&message);
-            let bytes = prost_for_raft::Message::encode_to_vec(&message);
-            outputs.push(Output::Send(message.to, PeerMessage::Raft(bytes)));
-        }
-    }
-
     /// Notices a change of leadership, and settles what depended on the old one.
     fn note_role(&mut self, outputs: &mut Vec<Output>) {
         let raft = &self.raft.raft;
@@ -188,6 +190,7 @@ impl Node {
             }
             self.abandon_change(outputs);
             self.giving.clear();
+            self.spare = Spare::default();
         }
         if before.leader != role.leader {
             self.abandon_forwards(before.leader, outputs);

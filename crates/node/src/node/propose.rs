@@ -177,7 +177,7 @@ impl Node {
         let can_go = self.in_flight.len() < self.config.in_flight_max;
         let first = self.waiting.ordinary.front().filter(|_| can_go);
         let batch = first.map(|first| self.linger_end(first));
-        batch.into_iter().chain(self.announce_at()).min()
+        batch.into_iter().chain(self.announce_at()).chain(self.spare_at()).min()
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and

@@ -27,6 +27,10 @@ use crate::snapshot_keeper::SnapshotTask;
 /// How often the node is told that time goes by.
 const TICK: Duration = Duration::from_millis(10);
 
+/// So much is written sooner by whoever has it than by a thread that has to be woken for it. With more
+/// of it there is more to come, which must not wait for the disk.
+const LITTLE_BYTES: usize = 1 << 10;
+
 /// How long a leader that stops waits for its successor.
 const HANDOVER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -121,7 +125,45 @@ pub(super) fn run(inbox: &Arc<Inbox>) -> (Ended, Vec<Box<dyn Observer>>) {
 impl EventLoop {
     /// Takes a turn, on whatever thread this is.
     pub(super) fn turn(&mut self) {
+        drop(self.take_turn(|_| false));
+    }
+
+    /// The same, on a thread that may wait for the disk. If there is a little to write and the log's
+    /// thread sleeps, that is given back to be written in its place.
+    pub(super) fn turn_of_a_writer(&mut self) -> Vec<LogWork> {
+        self.take_turn(|event_loop| {
+            let bytes: usize = event_loop.turn.log_work.iter().map(LogWork::bytes).sum();
+            bytes <= LITTLE_BYTES && event_loop.turn.ended.is_none() && event_loop.log.claim()
+        })
+    }
+
+    /// Takes a turn. What is to be written is given back if it is `claimed`, and is otherwise for the log's
+    /// thread.
+    fn take_turn(&mut self, claimed: impl FnOnce(&mut EventLoop) -> bool) -> Vec<LogWork> {
         let _unwinding = Unwinding(Arc::clone(&self.inbox));
+        self.work();
+        // The others' disks are what takes longest.
+        self.book.flush();
+        let mut own = Vec::new();
+        if !self.turn.log_work.is_empty() && claimed(self) {
+            own.append(&mut self.turn.log_work);
+        } else {
+            self.hand_over_log();
+            self.catch_up();
+            self.hand_over_log();
+        }
+        self.flush();
+        own
+    }
+
+    fn hand_over_log(&mut self) {
+        if !self.turn.log_work.is_empty() {
+            self.log.push_all(&mut self.turn.log_work);
+        }
+    }
+
+    /// Handles what has come.
+    fn work(&mut self) {
         let mut happenings = std::mem::take(&mut self.turn.happenings);
         self.inbox.take(&mut happenings);
         let now = edge::now();
@@ -132,6 +174,7 @@ impl EventLoop {
             // A tick that is late is not made up for: a machine that stood still must not take its
             // own sleep for the leader's death.
             self.turn.next_tick = self.turn.next_tick.map(|tick| (tick + TICK).max(now));
+            self.server.relieve(now);
         }
         self.handle(now);
         while self.writes_itself() {
@@ -141,10 +184,9 @@ impl EventLoop {
             } else {
                 self.write();
                 self.handle(edge::now());
+                self.catch_up();
             }
         }
-        self.hand_over_log();
-        self.flush();
     }
 
     /// When the loop wants a turn although nothing has come.
@@ -193,12 +235,6 @@ impl EventLoop {
         if let Err(fatal) = finished {
             self.turn.forget();
             self.turn.ended = Some(Ended::Failed(fatal.to_string()));
-        }
-    }
-
-    fn hand_over_log(&mut self) {
-        if !self.turn.log_work.is_empty() {
-            self.log.push_all(&mut self.turn.log_work);
         }
     }
 
@@ -255,7 +291,16 @@ impl EventLoop {
 
     /// Lets the node handle what has come, and does what it wants done, in order.
     fn handle(&mut self, now: Instant) {
-        let outputs = self.node.handle_all(self.clock.at(now), self.turn.inputs.drain(..));
+        let outputs = self.node.rush(self.clock.at(now), self.turn.inputs.drain(..));
+        self.carry_out_all(outputs);
+    }
+
+    fn catch_up(&mut self) {
+        let outputs = self.node.catch_up();
+        self.carry_out_all(outputs);
+    }
+
+    fn carry_out_all(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             self.carry_out(output);
         }

@@ -7,6 +7,7 @@ use super::board::Board;
 use super::edge::Clock;
 use super::handle::Handle;
 use super::inbox::{Happening, Inbox, Lane};
+use super::log_writer::{LogWork, LogWriter};
 use super::server::Door;
 use crate::data_dir::Identity;
 use crate::io::{ChangeError, Input, MemberId, PeerMessage};
@@ -18,6 +19,7 @@ pub(super) struct Hall {
     pub(super) inbox: Arc<Inbox>,
     pub(super) board: Arc<Board>,
     pub(super) handle: Handle,
+    pub(super) writer: LogWriter,
     pub(super) clock: Clock,
 }
 
@@ -62,10 +64,19 @@ impl Door for Hall {
         }
     }
 
-    fn hear(&self, from: MemberId, messages: &mut Vec<PeerMessage>, bytes: usize) -> bool {
+    fn hear(
+        &self,
+        from: MemberId,
+        messages: &mut Vec<PeerMessage>,
+        bytes: usize,
+    ) -> Option<Vec<LogWork>> {
         self.board.heard(from).store(self.clock.micros().0, Ordering::Relaxed);
         let mut inputs = messages.drain(..).map(|message| Input::Peer(from, message)).collect();
         self.inbox.push_from_peer(&mut inputs, bytes)
+    }
+
+    fn write(&self, work: Vec<LogWork>) {
+        self.writer.write_claimed(work);
     }
 
     fn lost(&self, from: MemberId) {

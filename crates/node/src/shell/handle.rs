@@ -52,6 +52,11 @@ impl Handle {
         Caller { line, answers }
     }
 
+    /// Has what was brought worked off, unless somebody has done so.
+    pub fn work(&self) {
+        self.inbox.work();
+    }
+
     /// Hears of everything from now on.
     pub fn observe(&self, observer: Box<dyn Observer>) {
         self.inbox.push_waiting(Lane::Control, Happening::Observe(observer));

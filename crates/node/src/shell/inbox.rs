@@ -11,10 +11,11 @@
 //! has room, because it is bounded by what they were given to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::edge;
 use super::event_loop::EventLoop;
+use super::log_writer::LogWork;
 use super::mail::{Freshness, Mailbox, Query};
 use super::notice::{Notice, Observer};
 use crate::io::{Class, Input, MemberId, ProposeError, RequestId};
@@ -27,6 +28,12 @@ const RENEWALS_MAX: usize = 16_384;
 const CONTROL_MAX: usize = 4_096;
 /// Bytes that other members may have waiting.
 const PEER_BYTES_MAX: usize = 32 << 20;
+
+/// If somebody had to wake the loop's thread for a turn that it would have slept through, it sleeps
+/// lightly for this long...
+const LIGHT_SLEEP: Duration = Duration::from_millis(20);
+/// ...which means for so long at a time: as long as whatever waits for company does.
+const NAP: Duration = Duration::from_millis(1);
 
 /// Something that happens to the loop.
 pub(super) enum Happening {
@@ -88,6 +95,8 @@ struct State {
     sleeps: bool,
     /// Until when it does.
     sleeps_until: Option<Instant>,
+    /// How long it is to look often whether there is something to do.
+    sleeps_lightly_until: Option<Instant>,
     /// When the loop wants a turn, as of the last one that somebody else has taken.
     next_turn: Option<Instant>,
     /// The loop's thread is to look, although nothing waits.
@@ -98,6 +107,22 @@ struct State {
 impl State {
     fn has_room(&self, lane: Lane) -> bool {
         self.counts[lane as usize] < lane.max()
+    }
+
+    /// Whether the loop's thread sleeps longer than until then. From now on it sleeps lightly for a while,
+    /// so that whoever wants the next turn soon need not wake it.
+    fn oversleeps(&mut self, next_turn: Instant) -> bool {
+        let late = if self.sleeps_lightly_until.is_some() { NAP } else { Duration::ZERO };
+        let oversleeps = self.sleeps_until.is_some_and(|until| next_turn + late < until);
+        if oversleeps {
+            self.sleeps_lightly_until = Some(edge::now() + LIGHT_SLEEP);
+        }
+        oversleeps
+    }
+
+    /// How long the loop's thread sleeps, if it has nothing to do for so long.
+    fn nap(&self, left: Duration) -> Duration {
+        if self.sleeps_lightly_until.is_some() { left.min(NAP) } else { left }
     }
 
     fn put(&mut self, lane: Lane, happening: Happening) {
@@ -130,13 +155,6 @@ impl Inbox {
         }
     }
 
-    /// Puts something in if there is room, and works it off if nobody else does.
-    pub(super) fn push(&self, lane: Lane, happening: Happening) -> Result<(), ProposeError> {
-        self.leave(lane, happening)?;
-        self.work_here();
-        Ok(())
-    }
-
     /// Works off what waits, if nobody else does.
     pub(super) fn work(&self) {
         if !self.state().queue.is_empty() {
@@ -157,9 +175,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Puts in as many as there is room for, works them off if nobody else does, and gives the names
-    /// of the others back.
-    pub(super) fn push_many(
+    /// Puts in as many as there is room for, and gives the names of the others back. Whoever does has to
+    /// [`work`](Inbox::work) soon.
+    pub(super) fn leave_many(
         &self,
         lane: Lane,
         happenings: impl Iterator<Item = (RequestId, Happening)>,
@@ -176,8 +194,6 @@ impl Inbox {
                 refused.push(request);
             }
         }
-        drop(state);
-        self.work_here();
         Ok(refused)
     }
 
@@ -203,21 +219,25 @@ impl Inbox {
         }
     }
 
-    /// Puts in what another member says, and works it off if nobody else does. Waits for room.
-    /// `false` if the node has ended.
-    pub(super) fn push_from_peer(&self, inputs: &mut Vec<Input>, bytes: usize) -> bool {
+    /// Puts in what another member says, and works it off if nobody else does. Waits for room. Gives
+    /// back what the caller is to [write](super::log_writer::LogWriter::write_claimed), or nothing if the
+    /// node has ended.
+    pub(super) fn push_from_peer(
+        &self,
+        inputs: &mut Vec<Input>,
+        bytes: usize,
+    ) -> Option<Vec<LogWork>> {
         let mut state = self.state();
         while state.peer_bytes >= PEER_BYTES_MAX && !state.closed {
             state = self.wait_for_room(state);
         }
-        let open = !state.closed;
-        if open {
-            state.peer_bytes += bytes;
-            state.queue.extend(inputs.drain(..).map(Happening::Input));
-            drop(state);
-            self.work_here();
+        if state.closed {
+            return None;
         }
-        open
+        state.peer_bytes += bytes;
+        state.queue.extend(inputs.drain(..).map(Happening::Input));
+        drop(state);
+        Some(self.take_turn(EventLoop::turn_of_a_writer))
     }
 
     fn wait_for_room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -231,14 +251,17 @@ impl Inbox {
     pub(super) fn wait(&self, mut until: Instant) {
         let mut state = self.state();
         while state.queue.is_empty() && !std::mem::take(&mut state.look) {
-            until = state.next_turn.take().map_or(until, |turn| turn.min(until));
-            let left = until.saturating_duration_since(edge::now());
+            until = state.next_turn.take().unwrap_or(until);
+            let now = edge::now();
+            let left = until.saturating_duration_since(now);
             if left.is_zero() {
                 return;
             }
+            state.sleeps_lightly_until.take_if(|until| *until <= now);
+            let nap = state.nap(left);
             state.sleeps = true;
-            state.sleeps_until = Some(until);
-            let waited = self.some.wait_timeout(state, left);
+            state.sleeps_until = Some(now + nap);
+            let waited = self.some.wait_timeout(state, nap);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.sleeps = false;
             state.sleeps_until = None;
@@ -266,24 +289,30 @@ impl Inbox {
     }
 
     /// Takes a turn on this thread, unless somebody has one.
+    fn work_here(&self) {
+        self.take_turn(EventLoop::turn);
+    }
+
+    /// Takes this turn, unless somebody has one.
     ///
     /// What is put in while somebody has a turn is left to them: whoever has had one looks again
     /// after the seat is free, and lets the loop's thread go on if there is more. So nobody but that
     /// thread is kept for longer than one turn.
-    fn work_here(&self) {
-        let (is_over, next_turn) = {
-            let Ok(mut seat) = self.seat.try_lock() else { return };
-            let Some(event_loop) = seat.as_mut() else { return };
-            event_loop.turn();
-            (event_loop.is_over(), event_loop.next_turn())
-        };
+    fn take_turn<T: Default>(&self, turn: impl FnOnce(&mut EventLoop) -> T) -> T {
+        let Ok(mut seat) = self.seat.try_lock() else { return T::default() };
+        let Some(event_loop) = seat.as_mut() else { return T::default() };
+        let outcome = turn(event_loop);
+        let (is_over, next_turn) = (event_loop.is_over(), event_loop.next_turn());
+        // Before the seat is free, so that the latest turn has the last word.
+        self.state().next_turn = Some(next_turn);
+        drop(seat);
         let mut state = self.state();
-        state.next_turn = Some(next_turn);
-        let oversleeps = state.sleeps_until.is_some_and(|until| next_turn < until);
+        let oversleeps = state.oversleeps(next_turn);
         if is_over || oversleeps || !state.queue.is_empty() {
             state.look |= is_over;
             self.wake(state);
         }
+        outcome
     }
 
     /// Takes everything into `into`, which should be empty.

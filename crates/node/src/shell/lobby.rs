@@ -1,5 +1,6 @@
 //! What a node does with those who come in before it is a member.
 
+use super::log_writer::LogWork;
 use super::server::Door;
 use crate::io::{MemberId, PeerMessage};
 use crate::membership::Member;
@@ -39,9 +40,11 @@ impl Door for Lobby {
         Ok(Told::Draft(member.clone()))
     }
 
-    fn hear(&self, _: MemberId, _: &mut Vec<PeerMessage>, _: usize) -> bool {
-        false
+    fn hear(&self, _: MemberId, _: &mut Vec<PeerMessage>, _: usize) -> Option<Vec<LogWork>> {
+        None
     }
+
+    fn write(&self, _: Vec<LogWork>) {}
 
     fn lost(&self, _: MemberId) {}
 }

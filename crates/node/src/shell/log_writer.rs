@@ -1,7 +1,8 @@
 //! Writes the log: everything that waits, one sync.
 //!
 //! There is a thread for it, so that a node goes on while its disk is busy. A node that is alone has
-//! nothing to go on with: its loop writes by itself, which saves two changes of threads.
+//! nothing to go on with: its loop writes by itself, which saves two changes of threads. And whoever
+//! brings a follower a little to write, writes it, after the turn: nobody waits for that thread.
 //!
 //! A failed write or sync ends the node. It is never tried again, because after it nobody knows
 //! what is on the disk.
@@ -12,6 +13,7 @@ use super::board::Board;
 use super::edge;
 use super::inbox::{Happening, Inbox, Lane};
 use super::pile::{Pile, Taken};
+use super::run::mistake;
 use crate::bytes::to_u64;
 use crate::disk::Disk;
 use crate::io::{Input, Persist};
@@ -31,6 +33,14 @@ pub(super) enum LogWork {
 }
 
 impl LogWork {
+    /// How much is to be written, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            LogWork::Persist(persist) => persist.entries.iter().map(|entry| entry.data.len()).sum(),
+            _ => 0,
+        }
+    }
+
     /// Whether these are only commands: what follows from them concerns only those who hear of it from
     /// the node.
     pub(super) fn is_plain(&self) -> bool {
@@ -193,6 +203,8 @@ where
     }
 }
 
+/// Whoever writes the log beside the loop: the thread for that, or one in its place.
+#[derive(Clone)]
 pub(super) struct LogWriter {
     pub(super) log: SharedLog,
     pub(super) work: Arc<Pile<LogWork>>,
@@ -204,16 +216,29 @@ impl LogWriter {
     pub(super) fn run(self) {
         let mut taken = Vec::new();
         while self.work.take(&mut taken, None) == Taken::Some {
-            match write(&self.log, &mut taken) {
-                Ok(None) => {}
-                Ok(Some(number)) => self.written(number),
-                Err(fatal) => {
-                    // The loop must not wait for room that nobody makes.
-                    self.work.abandon();
-                    self.inbox.push_waiting(Lane::Own, Happening::Failed(fatal.to_string()));
-                }
+            if let Some(number) = self.write(&mut taken) {
+                self.written(number);
             }
         }
+    }
+
+    /// Writes this in place of the thread, for whoever has claimed its pile.
+    pub(super) fn write_claimed(&self, mut work: Vec<LogWork>) {
+        let claim = Claim(self);
+        let highest = self.write(&mut work);
+        drop(claim);
+        if let Some(number) = highest {
+            self.inbox.push_own(Happening::Input(Input::Persisted(number)));
+        }
+    }
+
+    fn write(&self, work: &mut Vec<LogWork>) -> Option<u64> {
+        write(&self.log, work).unwrap_or_else(|fatal| {
+            // The loop must not wait for room that nobody makes.
+            self.work.abandon();
+            self.inbox.push_waiting(Lane::Own, Happening::Failed(fatal.to_string()));
+            None
+        })
     }
 
     /// Says what is durable. If more is to be written, that comes first, and the loop's thread does
@@ -225,6 +250,20 @@ impl LogWriter {
         } else {
             self.inbox.push_waiting(Lane::Own, persisted);
         }
+    }
+}
+
+/// A claimed pile. It is given back when this is dropped; if that is because of a panic, the node ends.
+struct Claim<'a>(&'a LogWriter);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let LogWriter { work, inbox, .. } = self.0;
+        if std::thread::panicking() {
+            work.abandon();
+            inbox.push_waiting(Lane::Own, Happening::Failed(mistake("whoever wrote the log")));
+        }
+        work.give_back();
     }
 }
 

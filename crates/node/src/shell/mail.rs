@@ -129,8 +129,8 @@ impl Line {
         self.inbox.work();
     }
 
-    /// Wants many commands done, with one wake-up. Those that come back were not done, because
-    /// there was no room.
+    /// Wants many commands done together. Those that come back were not done, because there was no
+    /// room.
     ///
     /// # Errors
     ///
@@ -140,11 +140,26 @@ impl Line {
         class: Class,
         commands: Vec<(RequestId, Vec<u8>)>,
     ) -> Result<Vec<RequestId>, ProposeError> {
+        let refused = self.bring_all(class, commands)?;
+        self.work();
+        Ok(refused)
+    }
+
+    /// As [`Line::propose_all`], but what was brought is left until [`Line::work`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Line::propose_all`].
+    pub fn bring_all(
+        &self,
+        class: Class,
+        commands: Vec<(RequestId, Vec<u8>)>,
+    ) -> Result<Vec<RequestId>, ProposeError> {
         let proposals = commands.into_iter().map(|(request, command)| {
             let proposal = Proposal { request, class, command };
             (request, Happening::Input(Input::Propose(proposal)))
         });
-        self.inbox.push_many(Lane::of(class), proposals)
+        self.inbox.leave_many(Lane::of(class), proposals)
     }
 
     /// Puts a question to the state.
@@ -158,7 +173,23 @@ impl Line {
         freshness: Freshness,
         query: Query,
     ) -> Result<(), ProposeError> {
-        self.inbox.push(Lane::Ordinary, Happening::Query(request, freshness, query))
+        self.bring_query(request, freshness, query)?;
+        self.work();
+        Ok(())
+    }
+
+    /// As [`Line::read`], but the question is left until [`Line::work`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Line::propose`].
+    pub fn bring_query(
+        &self,
+        request: RequestId,
+        freshness: Freshness,
+        query: Query,
+    ) -> Result<(), ProposeError> {
+        self.inbox.leave(Lane::Ordinary, Happening::Query(request, freshness, query))
     }
 
     /// Wants the members changed. Only the leader can.

@@ -25,7 +25,15 @@ struct State<T> {
     closed: bool,
     /// Whether the worker sleeps. A wake-up is a system call, so it is only made for a sleeper.
     sleeps: bool,
+    /// Somebody does the worker's work in its place.
+    is_claimed: bool,
     waiting_for_room: usize,
+}
+
+impl<T> State<T> {
+    fn is_idle(&self) -> bool {
+        self.items.is_empty() && self.sleeps && !self.is_claimed
+    }
 }
 
 /// What a worker got.
@@ -43,7 +51,13 @@ impl<T> Pile<T> {
     /// An empty pile. Whoever pushes waits while it has `bound` things or more.
     #[must_use]
     pub fn new(bound: usize) -> Pile<T> {
-        let state = State { items: Vec::new(), closed: false, sleeps: false, waiting_for_room: 0 };
+        let state = State {
+            items: Vec::new(),
+            closed: false,
+            sleeps: false,
+            is_claimed: false,
+            waiting_for_room: 0,
+        };
         Pile { state: Mutex::new(state), some: Condvar::new(), room: Condvar::new(), bound }
     }
 
@@ -66,10 +80,28 @@ impl<T> Pile<T> {
             return false;
         }
         state.items.append(items);
-        if std::mem::take(&mut state.sleeps) {
+        if !state.is_claimed && std::mem::take(&mut state.sleeps) {
             self.some.notify_one();
         }
         true
+    }
+
+    /// Lets the caller work in place of the worker, if that one has nothing to do. What is pushed
+    /// meanwhile waits until the pile is [given back](Pile::give_back).
+    pub fn claim(&self) -> bool {
+        let mut state = self.state();
+        let can_claim = state.is_idle() && !state.closed;
+        state.is_claimed |= can_claim;
+        can_claim
+    }
+
+    /// The worker works again. Only for whoever has [claimed](Pile::claim) the pile.
+    pub fn give_back(&self) {
+        let mut state = self.state();
+        state.is_claimed = false;
+        if !state.items.is_empty() && std::mem::take(&mut state.sleeps) {
+            self.some.notify_one();
+        }
     }
 
     /// Puts one thing on the pile. See [`Pile::push_all`].
@@ -83,14 +115,14 @@ impl<T> Pile<T> {
         let until = patience.map(|patience| edge::now() + patience);
         let mut state = self.state();
         loop {
-            if !state.items.is_empty() {
+            if !state.items.is_empty() && !state.is_claimed {
                 std::mem::swap(&mut state.items, into);
                 if state.waiting_for_room > 0 {
                     self.room.notify_all();
                 }
                 return Taken::Some;
             }
-            if state.closed {
+            if state.closed && state.items.is_empty() {
                 return Taken::Closed;
             }
             let left = until.map(|until| until.saturating_duration_since(edge::now()));
@@ -116,8 +148,7 @@ impl<T> Pile<T> {
 
     /// Whether nothing waits, and the worker has nothing to do. If nobody else pushes, that stays so.
     pub fn is_idle(&self) -> bool {
-        let state = self.state();
-        state.items.is_empty() && state.sleeps
+        self.state().is_idle()
     }
 
     /// Lets nothing more onto the pile, and drops what is there.
@@ -137,5 +168,34 @@ impl<T> Pile<T> {
         self.state().closed = true;
         self.some.notify_all();
         self.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_onto_a_claimed_pile_waits_until_it_is_given_back() {
+        let pile = Arc::new(Pile::new(8));
+        let theirs = Arc::clone(&pile);
+        let worker = std::thread::spawn(move || {
+            let mut taken = Vec::new();
+            (theirs.take(&mut taken, None), taken)
+        });
+        // It can be claimed as soon as the worker sleeps.
+        while !pile.claim() {
+            std::thread::yield_now();
+        }
+        assert!(!pile.claim(), "only once");
+        assert!(!pile.is_idle());
+        assert!(pile.push(1) && pile.push(2));
+        pile.close();
+        assert!(!worker.is_finished(), "somebody else is at it");
+        pile.give_back();
+        assert_eq!(worker.join().expect("it ends"), (Taken::Some, vec![1, 2]));
+        assert!(!pile.claim(), "nobody works for a pile that is closed");
     }
 }

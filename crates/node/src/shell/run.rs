@@ -123,6 +123,7 @@ where
         work: Arc::clone(&log),
         inbox: Arc::clone(&inbox),
     };
+    let stand_in = writer.clone();
     let keeper = SnapshotKeeper::new(snapshots);
     let workers = Workers { writer, keeper, tasks: Arc::clone(&tasks), orders };
     let workers = workers.spawn(&identity.name, &inbox)?;
@@ -142,6 +143,7 @@ where
         inbox: Arc::clone(&inbox),
         board: Arc::clone(&board),
         handle: handle.clone(),
+        writer: stand_in,
         clock,
     };
     server.set_door(Arc::new(hall));
@@ -262,7 +264,7 @@ impl Drop for EndMark {
     }
 }
 
-fn mistake(who: &str) -> String {
+pub(super) fn mistake(who: &str) -> String {
     format!(
         "this node stops: {who} has panicked\n\
          this is a mistake in Fencepost: what it was doing is written above\n\

@@ -6,15 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::edge;
+use super::log_writer::LogWork;
+use super::post::{Ear, Post, listen_to};
 use super::question::fill;
 use crate::io::{MemberId, PeerMessage};
 use crate::membership::Membership;
 use crate::peer::{
-    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, Welcome, decode_message,
-    kind, weight,
+    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, Welcome, kind,
 };
 
 /// Connections that may be open. A member needs one or two.
@@ -32,8 +33,16 @@ pub(super) trait Door: Send + Sync {
     fn hello(&self, hello: &Hello) -> Result<MemberId, Refusal>;
     /// Somebody asks.
     fn ask(&self, ask: Ask) -> Result<Told, Refusal>;
-    /// A member that was welcomed says this, in so many bytes. `false` to close the connection.
-    fn hear(&self, from: MemberId, messages: &mut Vec<PeerMessage>, bytes: usize) -> bool;
+    /// A member that was welcomed says this, in so many bytes. What the caller has to
+    /// [write](Door::write) before it goes on, or nothing to close the connection.
+    fn hear(
+        &self,
+        from: MemberId,
+        messages: &mut Vec<PeerMessage>,
+        bytes: usize,
+    ) -> Option<Vec<LogWork>>;
+    /// Writes what came of what was heard. Takes as long as the disk does.
+    fn write(&self, work: Vec<LogWork>);
     /// The connection of a member has ended.
     fn lost(&self, from: MemberId);
 }
@@ -45,6 +54,8 @@ pub(super) struct Server {
 }
 
 struct Shared {
+    /// What its threads are called.
+    name: String,
     address: SocketAddr,
     door: Mutex<Arc<dyn Door>>,
     is_stopped: AtomicBool,
@@ -60,7 +71,10 @@ struct Connections {
 struct Connection {
     stream: TcpStream,
     member: Option<MemberId>,
-    thread: Option<JoinHandle<()>>,
+    /// Whoever listens, and those who were relieved of it.
+    threads: Vec<JoinHandle<()>>,
+    /// What whoever listens leaves behind while it waits for the disk.
+    post: Arc<Post>,
 }
 
 impl Server {
@@ -70,16 +84,17 @@ impl Server {
         name: &str,
         door: Arc<dyn Door>,
     ) -> io::Result<Server> {
+        let name = format!("{name}<");
         let shared = Arc::new(Shared {
+            name: name.clone(),
             address: listener.local_addr()?,
             door: Mutex::new(door),
             is_stopped: AtomicBool::new(false),
             connections: Mutex::default(),
         });
-        let name = format!("{name}<");
         let theirs = Arc::clone(&shared);
-        let accept = std::thread::Builder::new().name(name.clone());
-        let thread = accept.spawn(move || accept_all(&theirs, &listener, &name))?;
+        let accept = std::thread::Builder::new().name(name);
+        let thread = accept.spawn(move || accept_all(&theirs, &listener))?;
         Ok(Server { shared, thread: Some(thread) })
     }
 
@@ -102,6 +117,25 @@ impl Server {
         }
     }
 
+    /// Has somebody else listen to the members whose listeners have waited for the disk for too long: a
+    /// disk that hangs must not make a node deaf.
+    pub(super) fn relieve(&self, now: Instant) {
+        self.shared.connections().open.retain(|&number, connection| {
+            let Some(ear) = connection.post.take_over(now) else { return true };
+            let (shared, post) = (Arc::clone(&self.shared), Arc::clone(&connection.post));
+            let thread = std::thread::Builder::new().name(self.shared.name.clone());
+            match thread.spawn(move || listen_to_the_end(&shared, number, ear, &post)) {
+                Ok(thread) => connection.threads.push(thread),
+                // The member connects again.
+                Err(_) => {
+                    drop(connection.stream.shutdown(Shutdown::Both));
+                    return false;
+                }
+            }
+            true
+        });
+    }
+
     /// Closes everything, and waits for all threads.
     pub(super) fn stop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::SeqCst);
@@ -115,9 +149,9 @@ impl Server {
         let threads: Vec<JoinHandle<()>> = {
             let mut connections = self.shared.connections();
             let open = connections.open.values_mut();
-            open.filter_map(|connection| {
+            open.flat_map(|connection| {
                 drop(connection.stream.shutdown(Shutdown::Both));
-                connection.thread.take()
+                std::mem::take(&mut connection.threads)
             })
             .collect()
         };
@@ -156,14 +190,14 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn accept_all(shared: &Arc<Shared>, listener: &TcpListener, name: &str) {
+fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
     loop {
         let accepted = listener.accept();
         if shared.is_stopped.load(Ordering::SeqCst) {
             return;
         }
         match accepted {
-            Ok((stream, _)) => admit(shared, stream, name),
+            Ok((stream, _)) => admit(shared, stream),
             // The process has as many files open as it may.
             Err(_) => edge::pause(NO_ROOM_PAUSE),
         }
@@ -171,7 +205,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener, name: &str) {
 }
 
 /// Gives a connection its thread. If that cannot be, it is closed.
-fn admit(shared: &Arc<Shared>, mut stream: TcpStream, name: &str) {
+fn admit(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut connections = shared.connections();
     if connections.open.len() >= CONNECTIONS_MAX {
         drop(refuse(&mut stream, &Refusal::Busy));
@@ -180,20 +214,36 @@ fn admit(shared: &Arc<Shared>, mut stream: TcpStream, name: &str) {
     let Ok(kept) = stream.try_clone() else { return };
     connections.last += 1;
     let number = connections.last;
-    let theirs = Arc::clone(shared);
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    let (theirs, post) = (Arc::clone(shared), Arc::<Post>::default());
+    let left = Arc::clone(&post);
+    let thread = std::thread::Builder::new().name(shared.name.clone());
+    let thread = thread.spawn(move || {
         // Whatever goes wrong, the other side connects again.
-        drop(serve(&theirs, &mut stream, number));
-        drop(stream.shutdown(Shutdown::Both));
-        theirs.connections().open.remove(&number);
+        match welcome(&theirs, &mut stream, number) {
+            Ok(Some((from, buffer))) => {
+                listen_to_the_end(&theirs, number, Ear { from, stream, buffer }, &left);
+            }
+            Ok(None) | Err(_) => close(&theirs, number, &stream),
+        }
     });
     if let Ok(thread) = thread {
-        let connection = Connection { stream: kept, member: None, thread: Some(thread) };
-        connections.open.insert(number, connection);
+        let (stream, threads) = (kept, vec![thread]);
+        connections.open.insert(number, Connection { stream, member: None, threads, post });
     }
 }
 
-fn serve(shared: &Shared, stream: &mut TcpStream, number: u64) -> io::Result<()> {
+fn close(shared: &Shared, number: u64, stream: &TcpStream) {
+    drop(stream.shutdown(Shutdown::Both));
+    shared.connections().open.remove(&number);
+}
+
+/// Hears who is there, and answers. If it is a member that wants to talk: who it is, and what was read of
+/// it already.
+fn welcome(
+    shared: &Shared,
+    stream: &mut TcpStream,
+    number: u64,
+) -> io::Result<Option<(MemberId, FrameBuffer)>> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(GREETING_PATIENCE))?;
     stream.set_write_timeout(Some(GREETING_PATIENCE))?;
@@ -205,16 +255,16 @@ fn serve(shared: &Shared, stream: &mut TcpStream, number: u64) -> io::Result<()>
         }
     };
     // Whoever speaks another protocol would not understand a refusal.
-    let Some(preamble) = preamble else { return Ok(()) };
+    let Some(preamble) = preamble else { return Ok(None) };
     let version = match Preamble::OURS.agree(preamble) {
         Ok(version) => version,
-        Err(refusal) => return refuse(stream, &refusal),
+        Err(refusal) => return refuse(stream, &refusal).map(|()| None),
     };
     let (kind, body) = loop {
         match buffer.next_frame() {
             Ok(Some((kind, body))) => break (kind, body.to_vec()),
             Ok(None) => fill(&mut buffer, stream)?,
-            Err(_) => return refuse(stream, &Refusal::Malformed),
+            Err(_) => return refuse(stream, &Refusal::Malformed).map(|()| None),
         }
     };
     let door = shared.door();
@@ -222,26 +272,25 @@ fn serve(shared: &Shared, stream: &mut TcpStream, number: u64) -> io::Result<()>
         kind::HELLO => {
             let hello = Hello::read(&body).ok_or(Refusal::Malformed);
             match hello.and_then(|hello| Ok((door.hello(&hello)?, hello.member))) {
-                Err(refusal) => refuse(stream, &refusal),
+                Err(refusal) => refuse(stream, &refusal)?,
                 Ok((member, from)) => {
                     say(stream, |out| Welcome { version, member }.put(out))?;
                     take_over(shared, number, from);
                     stream.set_read_timeout(None)?;
-                    drop(listen_to(&*door, from, stream, &mut buffer));
-                    door.lost(from);
-                    Ok(())
+                    return Ok(Some((from, buffer)));
                 }
             }
         }
         kind::ASK => {
             let ask = Ask::read(&body).ok_or(Refusal::Malformed);
             match ask.and_then(|ask| door.ask(ask)) {
-                Err(refusal) => refuse(stream, &refusal),
-                Ok(told) => say(stream, |out| told.put(out)),
+                Err(refusal) => refuse(stream, &refusal)?,
+                Ok(told) => say(stream, |out| told.put(out))?,
             }
         }
-        _ => refuse(stream, &Refusal::Malformed),
+        _ => refuse(stream, &Refusal::Malformed)?,
     }
+    Ok(None)
 }
 
 /// A member has one connection: the latest. An older one is a leftover of a break in the network.
@@ -255,25 +304,12 @@ fn take_over(shared: &Shared, number: u64, from: MemberId) {
     }
 }
 
-fn listen_to(
-    door: &dyn Door,
-    from: MemberId,
-    stream: &mut TcpStream,
-    buffer: &mut FrameBuffer,
-) -> io::Result<()> {
-    let mut messages = Vec::new();
-    loop {
-        let mut bytes = 0;
-        while let Some((kind, body)) = buffer.next_frame().map_err(io::Error::other)? {
-            let message = decode_message(kind, body);
-            let message = message.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-            bytes += weight(&message);
-            messages.push(message);
-        }
-        if !messages.is_empty() && !door.hear(from, &mut messages, bytes) {
-            return Ok(());
-        }
-        fill(buffer, stream)?;
+/// Listens to a member until the connection ends, or somebody else has taken over.
+fn listen_to_the_end(shared: &Shared, number: u64, ear: Ear, post: &Post) {
+    let (door, from) = (shared.door(), ear.from);
+    if let Ok(stream) = listen_to(&*door, ear, post) {
+        close(shared, number, &stream);
+        door.lost(from);
     }
 }
 
@@ -286,4 +322,109 @@ fn say(stream: &mut TcpStream, put: impl FnOnce(&mut Vec<u8>)) -> io::Result<()>
 
 fn refuse(stream: &mut TcpStream, refusal: &Refusal) -> io::Result<()> {
     say(stream, |out| refusal.put(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Condvar;
+
+    use super::super::post::RELIEF;
+    use super::super::question;
+    use super::*;
+    use crate::peer::encode_message;
+
+    /// What a door has seen.
+    #[derive(Clone, Copy, Default)]
+    struct Seen {
+        heard: usize,
+        writes: usize,
+        written: usize,
+        lost: usize,
+        disk_works: bool,
+    }
+
+    /// A door whose first message is to be written, on a disk that hangs.
+    #[derive(Default)]
+    struct Stuck {
+        seen: Mutex<Seen>,
+        changed: Condvar,
+    }
+
+    impl Stuck {
+        fn note(&self, note: impl FnOnce(&mut Seen)) {
+            note(&mut self.seen.lock().expect("nobody panics"));
+            self.changed.notify_all();
+        }
+
+        fn until(&self, done: impl Fn(&Seen) -> bool) -> Seen {
+            let seen = self.seen.lock().expect("nobody panics");
+            *self.changed.wait_while(seen, |seen| !done(seen)).expect("nobody panics")
+        }
+    }
+
+    impl Door for Stuck {
+        fn hello(&self, _: &Hello) -> Result<MemberId, Refusal> {
+            Ok(1)
+        }
+
+        fn ask(&self, _: Ask) -> Result<Told, Refusal> {
+            Err(Refusal::NotReady)
+        }
+
+        fn hear(
+            &self,
+            _: MemberId,
+            messages: &mut Vec<PeerMessage>,
+            _: usize,
+        ) -> Option<Vec<LogWork>> {
+            let is_first = self.seen.lock().expect("nobody panics").heard == 0;
+            self.note(|seen| seen.heard += messages.len());
+            messages.clear();
+            Some(if is_first { vec![LogWork::Close] } else { Vec::new() })
+        }
+
+        fn write(&self, _: Vec<LogWork>) {
+            self.note(|seen| seen.writes += 1);
+            self.until(|seen| seen.disk_works);
+            self.note(|seen| seen.written += 1);
+        }
+
+        fn lost(&self, _: MemberId) {
+            self.note(|seen| seen.lost += 1);
+        }
+    }
+
+    fn say_something(stream: &mut TcpStream) {
+        let mut bytes = Vec::new();
+        encode_message(&PeerMessage::YouWereRemoved, &mut bytes);
+        stream.write_all(&bytes).expect("the other side is there");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_does_not_make_a_node_deaf() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let door = Arc::<Stuck>::default();
+        let theirs: Arc<dyn Door> = Arc::clone(&door) as Arc<dyn Door>;
+        let mut server = Server::listen(listener, "n1", theirs).expect("it listens");
+        let hello = Hello { member: 2, to: 1, ..Hello::default() };
+        let address = server.address().to_string();
+        let Ok(mut stream) = question::greet(&address, &hello) else { panic!("not welcome") };
+        say_something(&mut stream);
+        door.until(|seen| seen.writes == 1);
+        say_something(&mut stream);
+        server.relieve(edge::now());
+        assert_eq!(door.until(|_| true).heard, 1, "nobody is relieved too soon");
+        server.relieve(edge::now() + RELIEF);
+        door.until(|seen| seen.heard == 2);
+        // Whoever was relieved does not listen any more, and ends nothing.
+        door.note(|seen| seen.disk_works = true);
+        door.until(|seen| seen.written == 1);
+        say_something(&mut stream);
+        door.until(|seen| seen.heard == 3);
+        assert_eq!(door.until(|_| true).lost, 0);
+        drop(stream);
+        assert_eq!(door.until(|seen| seen.lost > 0).lost, 1);
+        server.stop();
+        assert_eq!(door.until(|_| true).lost, 1, "the end is told once");
+    }
 }

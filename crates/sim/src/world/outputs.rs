@@ -25,7 +25,20 @@ impl World {
             process.node.set_wall_clock(member.wall_ahead + now / 1_000);
         }
         let before = process.node.machine().applied();
-        let outputs = process.node.handle(member.clock.local(now), input);
+        let outputs = process.node.rush(member.clock.local(now), [input]);
+        let writes = outputs.iter().any(|output| matches!(output, Output::Persist(_)));
+        self.come_of(id, before, outputs);
+        if !(writes && self.plan.catches_up_late) {
+            self.catch_up(id);
+        }
+    }
+
+    /// Lets a member apply what it has left.
+    fn catch_up(&mut self, id: MemberId) {
+        // Nobody hears of what follows from something that is not durable.
+        let Some(process) = self.process(id).filter(|process| !process.is_ahead()) else { return };
+        let before = process.node.machine().applied();
+        let outputs = process.node.catch_up();
         self.come_of(id, before, outputs);
     }
 

@@ -27,7 +27,7 @@ use crate::limits;
 use crate::session::Session;
 use crate::socket;
 pub(crate) use booth::Booths;
-use connection::{Connection, Ending, Uprooted};
+use connection::{Connection, Ending};
 
 /// Whether a connection that begins with this byte is one of these, as far as that can be told.
 pub(crate) fn is_begun_by(first: u8) -> bool {
@@ -72,22 +72,18 @@ pub(crate) async fn serve(
         stream.write_all(&said).await?;
         return linger(&mut stream).await;
     }
-    let session = Session::open(&house, ClientId::from(&*peer.to_string()), None);
-    let mut connection = Connection::new(stream, frames, session, patience);
-    match talk(&house, &mut connection).await? {
-        Ending::Crowded => {
-            let uprooted = connection.uproot()?;
-            booths.host(async move { settle(&house, uprooted).await }).await
+    // It is served on another thread from here on.
+    let stream = stream.into_std()?;
+    let serve = |clerk| async move {
+        let stream = TcpStream::from_std(stream)?;
+        let session = Session::open(&house, ClientId::from(&*peer.to_string()), None);
+        let mut connection = Connection::new(stream, frames, session, clerk, patience);
+        match talk(&house, &mut connection).await? {
+            Ending::Said => connection.linger().await,
+            Ending::Gone => Ok(()),
         }
-        ending => end(connection, ending).await,
-    }
-}
-
-/// Serves a connection on, on another thread.
-async fn settle(house: &House, uprooted: Uprooted) -> io::Result<()> {
-    let mut connection = uprooted.settle()?;
-    let ending = talk(house, &mut connection).await?;
-    end(connection, ending).await
+    };
+    booths.host(serve).await
 }
 
 async fn talk(house: &House, connection: &mut Connection) -> io::Result<Ending> {
@@ -97,13 +93,6 @@ async fn talk(house: &House, connection: &mut Connection) -> io::Result<Ending> 
             connection.finish(Wrong::ShuttingDown);
             tokio::time::timeout(limits::FAREWELL, connection.talk()).await?
         }
-    }
-}
-
-async fn end(mut connection: Connection, ending: Ending) -> io::Result<()> {
-    match ending {
-        Ending::Said => connection.linger().await,
-        Ending::Gone | Ending::Crowded => Ok(()),
     }
 }
 

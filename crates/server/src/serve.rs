@@ -150,7 +150,8 @@ impl Server {
         tasks.spawn(signing::keep_keys(Arc::clone(&house)));
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
-        let hall = Hall { house, router, tuning, booths: Arc::default(), stopped };
+        let booths = Arc::new(Booths::new(handle));
+        let hall = Hall { house, router, tuning, booths, stopped };
         let task = tokio::spawn(accept(hall, clients, seats, tasks));
         Ok(Server { address, json_tcp: json_address, stop, task })
     }
@@ -215,7 +216,7 @@ struct Hall {
     house: Arc<House>,
     router: Router,
     tuning: Tuning,
-    /// For connections that bring much at once.
+    /// For sessions without HTTP/2.
     booths: Arc<Booths>,
     stopped: watch::Receiver<bool>,
 }

@@ -1,19 +1,20 @@
-//! Threads for connections that bring many requests at once.
+//! The threads that serve sessions without HTTP/2.
 //!
-//! Such a connection does all the work of its requests on the thread that reads them, sync included.
-//! Among the threads that all others share, what its client sends meanwhile would wake one of them,
-//! which can do nothing with it. Here nobody waits for it: the thread reads on when it is through.
+//! A booth reads what has come on all of its connections, lets one turn of the node work it off, sync
+//! included if the node is alone, and writes the answers. No other thread is woken for any of it, and
+//! however many connections bring something at the same time, they share the turn.
 
 use std::io;
 use std::num::NonZero;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fencepost_node::shell;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-/// The threads, as many as there are cores. They are started when they are needed, and end when this
-/// is dropped.
+/// The booths of one server. They are opened when they are needed, and close when this is dropped.
 pub(crate) struct Booths {
+    node: shell::Handle,
     most: usize,
     open: Mutex<Open>,
 }
@@ -25,41 +26,60 @@ struct Open {
     count: usize,
 }
 
+#[derive(Clone)]
 struct Booth {
     runtime: Handle,
+    clerk: Clerk,
     /// The thread ends when this is dropped.
-    _open: oneshot::Sender<()>,
+    _open: Arc<oneshot::Sender<()>>,
 }
 
-impl Default for Booths {
-    fn default() -> Booths {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Booths { most: cores, open: Mutex::default() }
+/// Has what the connections of one booth have brought to the node worked off.
+#[derive(Clone, Default)]
+pub(super) struct Clerk(Arc<Notify>);
+
+impl Clerk {
+    /// Something was brought. Its turn comes when everyone who is ready has brought something too.
+    pub(super) fn call(&self) {
+        self.0.notify_one();
+    }
+
+    async fn serve(self, node: shell::Handle) {
+        loop {
+            self.0.notified().await;
+            node.work();
+        }
     }
 }
 
 impl Booths {
+    /// Half of the cores: whoever asks, and the node's own threads, need some as well.
+    pub(crate) fn new(node: &shell::Handle) -> Booths {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Booths { node: node.clone(), most: (cores / 2).max(1), open: Mutex::default() }
+    }
+
     /// Does this in one of the booths, to its end.
-    pub(super) async fn host<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = io::Result<T>> + Send + 'static,
-    ) -> io::Result<T> {
+    pub(super) async fn host<T, F>(&self, work: impl FnOnce(Clerk) -> F) -> io::Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = io::Result<T>> + Send + 'static,
+    {
         let booth = self.next()?;
-        booth.spawn(work).await.map_err(io::Error::other)?
+        booth.runtime.spawn(work(booth.clerk)).await.map_err(io::Error::other)?
     }
 
     /// The booths take turns.
-    fn next(&self) -> io::Result<Handle> {
+    fn next(&self) -> io::Result<Booth> {
         let mut open = self.open();
         let at = open.count % self.most;
         open.count += 1;
         if let Some(booth) = open.booths.get(at) {
-            return Ok(booth.runtime.clone());
+            return Ok(booth.clone());
         }
-        let booth = Booth::open()?;
-        let runtime = booth.runtime.clone();
-        open.booths.push(booth);
-        Ok(runtime)
+        let booth = Booth::open(&self.node)?;
+        open.booths.push(booth.clone());
+        Ok(booth)
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -69,13 +89,17 @@ impl Booths {
 }
 
 impl Booth {
-    fn open() -> io::Result<Booth> {
+    fn open(node: &shell::Handle) -> io::Result<Booth> {
         let (open, closed) = oneshot::channel::<()>();
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
+        let (handle, clerk) = (runtime.handle().clone(), Clerk::default());
+        let work = clerk.clone().serve(node.clone());
         let thread = std::thread::Builder::new().name("fencepost-booth".to_owned());
-        // Nobody sends anything: it is over when the sender is gone.
-        thread.spawn(move || drop(runtime.block_on(closed)))?;
-        Ok(Booth { runtime: handle, _open: open })
+        thread.spawn(move || {
+            runtime.spawn(work);
+            // Nobody sends anything: it is over when the sender is gone.
+            drop(runtime.block_on(closed));
+        })?;
+        Ok(Booth { runtime: handle, clerk, _open: Arc::new(open) })
     }
 }

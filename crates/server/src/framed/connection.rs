@@ -14,15 +14,11 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
+use super::booth::Clerk;
 use super::voice::{Mouth, Voice};
 use crate::error::{Failure, Wrong};
 use crate::limits;
 use crate::session::Session;
-
-/// With so many frames together, nearly all of the time goes into them and not into waking threads.
-const MANY: usize = 8;
-/// So often many must have come, so that a client that says much once is left where it is.
-const OFTEN: u32 = 64;
 
 /// How a talk has ended.
 pub(super) enum Ending {
@@ -30,8 +26,6 @@ pub(super) enum Ending {
     Said,
     /// The client has gone.
     Gone,
-    /// Nothing has ended: so much comes together that a thread of its own pays off.
-    Crowded,
 }
 
 /// One connection. Its session ends with it.
@@ -40,7 +34,7 @@ pub(super) struct Connection {
     frames: Frames,
     session: Ends,
     voice: Arc<Voice>,
-    crowd: Crowd,
+    clerk: Clerk,
     /// How long the client may read nothing, and until when that is if it does not.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -54,29 +48,13 @@ impl Connection {
         stream: TcpStream,
         frames: Frames,
         session: Arc<Session>,
+        clerk: Clerk,
         patience: Duration,
     ) -> Connection {
         let (stream, out) = stream.into_split();
         let voice = Voice::new(Arc::clone(&session), out);
-        let (session, crowd) = (Ends(session), Crowd::default());
-        Connection {
-            stream,
-            frames,
-            session,
-            voice,
-            crowd,
-            patience,
-            stalled: None,
-            is_deaf: false,
-        }
-    }
-
-    /// Takes the connection off this thread. What was said and asked goes along.
-    pub(super) fn uproot(self) -> io::Result<Uprooted> {
-        let Connection { stream, frames, session, voice, patience, is_deaf, .. } = self;
-        let out = voice.mouth().fall_silent().ok_or(io::ErrorKind::NotConnected)?;
-        let stream = stream.reunite(out).map_err(io::Error::other)?.into_std()?;
-        Ok(Uprooted { stream, frames, session, voice, patience, is_deaf })
+        let (session, stalled, is_deaf) = (Ends(session), None, false);
+        Connection { stream, frames, session, voice, clerk, patience, stalled, is_deaf }
     }
 
     /// Talks until everything is said, or the client is gone.
@@ -123,22 +101,12 @@ impl Connection {
                 // It has gone, or will say nothing more; what it waits for must not outlive it.
                 Poll::Ready(0) => return Poll::Ready(Ok(Ending::Gone)),
                 Poll::Ready(_) => {}
-                Poll::Pending if self.is_crowded() => return Poll::Ready(Ok(Ending::Crowded)),
                 Poll::Pending => {
                     self.frames.rest();
                     mouth.rest();
                     return Poll::Pending;
                 }
             }
-        }
-    }
-
-    /// Whether so much comes together that a thread of its own pays off: only where that thread does
-    /// everything, the sync too.
-    fn is_crowded(&mut self) -> bool {
-        self.crowd.is_large() && {
-            self.crowd = Crowd::default();
-            self.session.is_node_alone()
         }
     }
 
@@ -160,8 +128,10 @@ impl Connection {
                 }
                 left -= 1;
             }
-            turn.send();
-            self.crowd.count(limits::FRAMES_PER_TURN_MAX - left);
+            if left < limits::FRAMES_PER_TURN_MAX {
+                turn.leave();
+                self.clerk.call();
+            }
             match wrong {
                 // Whoever sent it must not go on believing that it is heard.
                 Some(Unframed::TooLong(_)) => {
@@ -201,50 +171,5 @@ impl Deref for Ends {
 
     fn deref(&self) -> &Session {
         &self.0
-    }
-}
-
-/// A connection that no thread serves.
-pub(super) struct Uprooted {
-    stream: std::net::TcpStream,
-    frames: Frames,
-    session: Ends,
-    voice: Arc<Voice>,
-    patience: Duration,
-    is_deaf: bool,
-}
-
-impl Uprooted {
-    /// Has the connection served on this thread, to its end.
-    pub(super) fn settle(self) -> io::Result<Connection> {
-        let Uprooted { stream, frames, session, voice, patience, is_deaf } = self;
-        let (stream, out) = TcpStream::from_std(stream)?.into_split();
-        voice.mouth().speak_through(out);
-        let crowd = Crowd::settled();
-        Ok(Connection { stream, frames, session, voice, crowd, patience, stalled: None, is_deaf })
-    }
-}
-
-/// How much comes together.
-#[derive(Default)]
-struct Crowd {
-    /// How often many have come together.
-    times: u32,
-    is_settled: bool,
-}
-
-impl Crowd {
-    /// Nothing more depends on it.
-    fn settled() -> Crowd {
-        Crowd { times: 0, is_settled: true }
-    }
-
-    /// So many frames have come together.
-    fn count(&mut self, frames: usize) {
-        self.times += u32::from(frames >= MANY);
-    }
-
-    fn is_large(&self) -> bool {
-        self.times >= OFTEN && !self.is_settled
     }
 }

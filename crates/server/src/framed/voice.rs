@@ -32,8 +32,7 @@ pub(super) struct Voice {
 
 /// What one connection says.
 pub(super) struct Mouth {
-    /// Nothing while the connection moves to another thread.
-    stream: Option<OwnedWriteHalf>,
+    stream: OwnedWriteHalf,
     /// Messages that are made and not yet written down.
     ready: VecDeque<v1::SessionResponse>,
     /// Bytes that are to be sent, and how many of them were.
@@ -82,17 +81,7 @@ impl Speak for Voice {
 impl Mouth {
     fn new(stream: OwnedWriteHalf, output: Vec<u8>) -> Mouth {
         let ready = VecDeque::new();
-        let stream = Some(stream);
         Mouth { stream, ready, output, sent: 0, has_sent: false, is_over: false }
-    }
-
-    /// Nothing is sent until it [speaks through](Mouth::speak_through) something again.
-    pub(super) fn fall_silent(&mut self) -> Option<OwnedWriteHalf> {
-        self.stream.take()
-    }
-
-    pub(super) fn speak_through(&mut self, stream: OwnedWriteHalf) {
-        self.stream = Some(stream);
     }
 
     /// Writes down what is to be said, as much as may wait to be sent. Whether there is more.
@@ -139,9 +128,8 @@ impl Mouth {
     /// Sends what is written down, in one piece if the system takes it.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.unsent() > 0 {
-            let Some(stream) = &mut self.stream else { return is_moving() };
             let unsent = self.output.get(self.sent..).unwrap_or_default();
-            let sent = ready!(Pin::new(stream).poll_write(cx, unsent))?;
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, unsent))?;
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -154,7 +142,7 @@ impl Mouth {
     fn try_send(&mut self) -> bool {
         let unsent = self.output.get(self.sent..).unwrap_or_default();
         // Whatever is wrong with the connection, its task finds out as well.
-        if let Some(Ok(sent)) = self.stream.as_ref().map(|stream| stream.try_write(unsent)) {
+        if let Ok(sent) = self.stream.try_write(unsent) {
             self.note_sent(sent);
         }
         self.unsent() == 0
@@ -174,8 +162,7 @@ impl Mouth {
     }
 
     pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(stream) = &mut self.stream else { return is_moving() };
-        Pin::new(stream).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
     /// An idle connection keeps little room for what it may say one day.
@@ -185,11 +172,6 @@ impl Mouth {
             self.ready = VecDeque::new();
         }
     }
-}
-
-/// A connection that moves is not served.
-fn is_moving<T>() -> Poll<io::Result<T>> {
-    Poll::Ready(Err(io::ErrorKind::NotConnected.into()))
 }
 
 /// The failure that a status was made from.
@@ -226,7 +208,7 @@ mod tests {
         let said: Vec<u8> = (0..32 << 20_u32).map(|number: u32| number.to_le_bytes()[1]).collect();
         let (_ours, out) = stream.into_split();
         let mut mouth = Mouth::new(out, said.clone());
-        mouth.stream.as_ref().expect("it has one").writable().await.expect("it is open");
+        mouth.stream.writable().await.expect("it is open");
         assert!(!mouth.try_send(), "a part of it waits");
         assert!(mouth.has_sent() && !mouth.has_sent());
         let hears = tokio::spawn(async move {

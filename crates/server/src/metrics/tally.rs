@@ -23,7 +23,7 @@ pub(super) struct Tally {
     pub(super) waiters: i64,
     pub(super) leader: Option<u64>,
     /// Since when each contender waits, or holds.
-    since: HashMap<Key, LogTime>,
+    since: HashMap<Key, LogTime, foldhash::fast::RandomState>,
 }
 
 /// What an event means for the numbers.

@@ -233,23 +233,23 @@ impl Session {
         Ok(())
     }
 
-    /// Hands a batch to the node, with one wake-up for all of a class.
-    pub(super) fn send(&self, batch: Batch) {
-        self.propose(Class::Renewal, batch.renewals);
-        self.propose(Class::Ordinary, batch.ordinary);
+    /// Brings a batch to the node.
+    pub(super) fn bring(&self, batch: Batch) {
+        self.bring_all(Class::Renewal, batch.renewals);
+        self.bring_all(Class::Ordinary, batch.ordinary);
         for (request, freshness, query) in batch.queries {
-            if let Err(why) = self.line.read(request, freshness, query) {
+            if let Err(why) = self.line.bring_query(request, freshness, query) {
                 self.refuse(request, &why);
             }
         }
     }
 
-    fn propose(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
+    fn bring_all(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
         if commands.is_empty() {
             return;
         }
         let all: Vec<RequestId> = commands.iter().map(|(request, _)| *request).collect();
-        let (refused, why) = match self.line.propose_all(class, commands) {
+        let (refused, why) = match self.line.bring_all(class, commands) {
             Ok(refused) => (refused, ProposeError::Overloaded),
             Err(why) => (all, why),
         };

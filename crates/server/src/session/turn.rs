@@ -25,7 +25,14 @@ impl Turn<'_> {
 
     /// Hands all of them to the node.
     pub(crate) fn send(self) {
-        self.session.send(self.batch);
+        let session = self.session;
+        self.leave();
+        session.line.work();
+    }
+
+    /// Brings all of them to the node, and leaves it to somebody to have them worked off.
+    pub(crate) fn leave(self) {
+        self.session.bring(self.batch);
     }
 }
 
@@ -58,11 +65,6 @@ impl Session {
     /// Whether nothing more is said than what waits.
     pub(crate) fn is_finished(&self) -> bool {
         self.outbox.is_finished()
-    }
-
-    /// Whether the node is the only one of its cluster.
-    pub(crate) fn is_node_alone(&self) -> bool {
-        self.house.handle.status().members.members.len() == 1
     }
 
     /// Lets somebody send what is to be said at once, without waking the stream.

@@ -1,4 +1,4 @@
-//! Connections that bring much at once: they are served on another thread, and nobody notices.
+//! Sessions without HTTP/2 share threads that serve nobody else, and the turns of the node.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,6 @@ use crate::support::{World, acquire, release, soon, until_waiters, world};
 
 const ROUNDS: u64 = 100;
 const TOGETHER: u64 = 16;
-
-/// Brings much at once, often, until a thread of its own serves the connection, and then goes on.
-async fn crowd(talk: &mut Framed) {
-    let mut rounds = 0;
-    while !has_booth() {
-        bring_many(talk, rounds).await;
-        rounds += 1;
-    }
-    for round in rounds..rounds + ROUNDS {
-        bring_many(talk, round).await;
-    }
-}
 
 /// Everything is answered once.
 async fn bring_many(talk: &mut Framed, round: u64) {
@@ -42,21 +30,6 @@ async fn bring_many(talk: &mut Framed, round: u64) {
     }
 }
 
-/// Whether a thread serves such connections. One look may miss it: the system's list of threads ends early
-/// if one of them ends while it is read.
-#[cfg(target_os = "linux")]
-fn has_booth() -> bool {
-    let threads = std::fs::read_dir("/proc/self/task").expect("this process has threads");
-    let names = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("comm")));
-    names.flatten().any(|name| name.trim() == "fencepost-booth")
-}
-
-/// Nobody can tell from outside.
-#[cfg(not(target_os = "linux"))]
-fn has_booth() -> bool {
-    true
-}
-
 /// A connection that has brought much, waits for a lock, and who holds that.
 async fn crowded(world: &World) -> (Framed, Framed, (i64, u64), i64) {
     let mut locks = world.locks(0).await;
@@ -72,7 +45,9 @@ async fn crowded(world: &World) -> (Framed, Framed, (i64, u64), i64) {
     assert!(
         matches!(queued.response, Some(Response::Acquired(told)) if told.state() == Stage::Queued)
     );
-    soon(crowd(&mut talk)).await;
+    for round in 0..ROUNDS {
+        soon(bring_many(&mut talk, round)).await;
+    }
     (talk, holder, lease, held.fencing_token)
 }
 
@@ -109,4 +84,32 @@ async fn the_leases_of_one_that_is_gone_are_given_up_as_it_wanted() {
     holder.say(4, Some(2), release("a", lease, token)).await;
     let heard = holder.hear().await;
     assert!(matches!(heard.response, Some(Response::Released(told)) if told.released));
+}
+
+/// The threads that serve such sessions, by the list that the system has of them.
+#[cfg(target_os = "linux")]
+fn booths() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").expect("this process has threads");
+    let names = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("comm")));
+    names.flatten().filter(|name| name.trim() == "fencepost-booth").count()
+}
+
+/// However many connections there are, no more than half of the cores serve them, and all are served.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn many_connections_share_few_threads() {
+    let world = world(1).await;
+    let mut talks = Vec::new();
+    for number in 0..32 {
+        talks.push(Framed::open(&world.servers[0], &format!("c{number}")).await);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let booths = booths();
+    assert!((1..=(cores / 2).max(1)).contains(&booths), "{booths} threads");
+    for talk in &mut talks {
+        talk.put(&ping(4)).await;
+    }
+    for talk in &mut talks {
+        assert!(matches!(talk.hear().await.response, Some(Response::Pong(_))));
+    }
 }

@@ -6,7 +6,6 @@
 //! comes or goes together; whoever reads too little is no longer listened to, and then cut off; the
 //! last thing said before an end by the server is why. Refuses: whatever has another preface.
 
-mod booth;
 mod connection;
 mod voice;
 
@@ -21,12 +20,12 @@ use fencepost_proto::v1;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::booth::Booths;
 use crate::error::{Failure, Wrong};
 use crate::house::House;
 use crate::limits;
 use crate::session::Session;
 use crate::socket;
-pub(crate) use booth::Booths;
 use connection::{Connection, Ending};
 
 /// Whether a connection that begins with this byte is one of these, as far as that can be told.
@@ -74,10 +73,10 @@ pub(crate) async fn serve(
     }
     // It is served on another thread from here on.
     let stream = stream.into_std()?;
-    let serve = |clerk| async move {
+    let serve = async move {
         let stream = TcpStream::from_std(stream)?;
         let session = Session::open(&house, ClientId::from(&*peer.to_string()), None);
-        let mut connection = Connection::new(stream, frames, session, clerk, patience);
+        let mut connection = Connection::new(stream, frames, session, patience);
         match talk(&house, &mut connection).await? {
             Ending::Said => connection.linger().await,
             Ending::Gone => Ok(()),

@@ -8,6 +8,7 @@
 //! by proposing it.
 
 mod along;
+mod booth;
 mod calls;
 mod duties;
 mod ears;

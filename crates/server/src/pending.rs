@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
 use fencepost_core::event::{Cause, Event, EventKind};
@@ -61,8 +61,10 @@ pub(crate) struct Ticket {
 /// Who is to be told of which contenders. `P` is where a verdict is sent to.
 #[derive(Debug)]
 pub(crate) struct Registry<P> {
-    /// In order, so that those who wait can be looked at in turn.
-    places: BTreeMap<Key, Vec<Entry<P>>>,
+    places: HashMap<Key, Vec<Entry<P>>, foldhash::quality::RandomState>,
+    /// The contenders that somebody waits for, in order, so that they can be looked at in turn. Most
+    /// calls are answered without ever waiting.
+    waited_for: BTreeSet<Key>,
     next: u64,
     len: usize,
 }
@@ -105,7 +107,8 @@ impl Seen {
 
 impl<P> Default for Registry<P> {
     fn default() -> Registry<P> {
-        Registry { places: BTreeMap::new(), next: 0, len: 0 }
+        let (places, waited_for) = (HashMap::default(), BTreeSet::new());
+        Registry { places, waited_for, next: 0, len: 0 }
     }
 }
 
@@ -133,6 +136,7 @@ impl<P> Registry<P> {
             }
             Stage::Asked(_) | Stage::Waits(_) => {
                 entry.stage = Stage::Waits(since);
+                self.waited_for.insert(ticket.key.clone());
                 None
             }
         }
@@ -141,9 +145,16 @@ impl<P> Registry<P> {
     /// Forgets a call.
     pub(crate) fn forget(&mut self, ticket: &Ticket) {
         let Some(entries) = self.places.get_mut(&ticket.key) else { return };
-        let before = entries.len();
-        entries.retain(|entry| entry.number != ticket.number);
-        self.len -= before - entries.len();
+        let is_it = |entry: &mut Entry<P>| entry.number == ticket.number;
+        let (mut count, mut waited) = (0, false);
+        for entry in entries.extract_if(.., is_it) {
+            count += 1;
+            waited |= entry.waits();
+        }
+        self.len -= count;
+        if waited && !entries.iter().any(Entry::waits) {
+            self.waited_for.remove(&ticket.key);
+        }
         if entries.is_empty() {
             self.places.remove(&ticket.key);
         }
@@ -154,12 +165,9 @@ impl<P> Registry<P> {
     pub(crate) fn in_turn(&self, after: Option<&Key>, max: usize) -> Vec<Key> {
         let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let before = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Included));
-        let rest = after.map(|_| self.places.range::<Key, _>(before));
-        let all = self.places.range::<Key, _>(behind).chain(rest.into_iter().flatten());
-        let waits = |entries: &[Entry<P>]| {
-            entries.iter().any(|entry| matches!(entry.stage, Stage::Waits(_)))
-        };
-        all.filter(|(_, entries)| waits(entries)).map(|(key, _)| key.clone()).take(max).collect()
+        let rest = after.map(|_| self.waited_for.range::<Key, _>(before));
+        let all = self.waited_for.range::<Key, _>(behind).chain(rest.into_iter().flatten());
+        all.take(max).cloned().collect()
     }
 
     /// Those who wait at this key since a revision that the state has reached.
@@ -184,6 +192,9 @@ impl<P> Registry<P> {
         remaining: impl FnOnce(&Key) -> Millis,
         told: &mut Vec<(P, Verdict)>,
     ) {
+        if !can_concern(event) {
+            return;
+        }
         let key = event.key();
         let Some(entries) = self.places.get_mut(key) else { return };
         let verdict = match &event.kind {
@@ -199,7 +210,11 @@ impl<P> Registry<P> {
             }
             _ => return,
         };
-        self.len -= decide(entries, &Seen { revision: event.revision, verdict }, told);
+        let count = decide(entries, &Seen { revision: event.revision, verdict }, told);
+        self.len -= count;
+        if count > 0 && !entries.iter().any(Entry::waits) {
+            self.waited_for.remove(key);
+        }
         if entries.is_empty() {
             self.places.remove(key);
         }
@@ -221,8 +236,21 @@ impl<P> Registry<P> {
             self.len -= decide(entries, &Seen { revision, verdict }, &mut told);
         }
         self.places.retain(|_, entries| !entries.is_empty());
+        let waits = |key: &Key| self.places.get(key).into_iter().flatten().any(Entry::waits);
+        self.waited_for.retain(waits);
         told
     }
+}
+
+impl<P> Entry<P> {
+    fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits(_))
+    }
+}
+
+/// Whether this can be the end of a wait: what creates a contender is not.
+fn can_concern(event: &Event) -> bool {
+    !matches!(event.kind, EventKind::Put { prev: None, .. })
 }
 
 /// Takes out those at one key whom this concerns, in order, and says how many that were. Those whose

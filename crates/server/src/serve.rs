@@ -22,10 +22,11 @@ use tokio::time::Sleep;
 use tonic::service::Routes;
 
 use crate::along::Along;
+use crate::booth::Booths;
 use crate::duties;
 use crate::ears::Ears;
 use crate::etcd;
-use crate::framed::{self, Booths};
+use crate::framed;
 use crate::grpc::{ClusterDoor, LockDoor};
 use crate::house::House;
 use crate::http;
@@ -216,7 +217,7 @@ struct Hall {
     house: Arc<House>,
     router: Router,
     tuning: Tuning,
-    /// For sessions without HTTP/2.
+    /// For sessions and HTTP/2.
     booths: Arc<Booths>,
     stopped: watch::Receiver<bool>,
 }
@@ -262,28 +263,34 @@ impl Hall {
         watcher: Watcher,
     ) -> Result<(), String> {
         let mut patience = Box::pin(tokio::time::sleep(self.tuning.headers_patience));
-        let begun = async {
-            let mut first = [0];
-            stream.peek(&mut first).await?;
-            let is_framed = framed::is_begun_by(first[0]);
-            let frames = if is_framed { Some(framed::greeted(&mut stream).await?) } else { None };
-            io::Result::Ok(frames)
-        };
         let begun = tokio::select! {
-            begun = begun => begun,
+            begun = Begun::hear(&mut stream) => begun,
             () = &mut patience => Err(io::ErrorKind::TimedOut.into()),
             () = self.stopped() => return Ok(()),
         };
-        let Some(greeting) = begun.map_err(|why| why.to_string())? else {
-            // Many wait here for their first byte, so what comes next has its own room.
-            return Box::pin(self.serve_http(stream, peer, seat, patience, watcher)).await;
+        // Many wait here for their first byte, so what comes next has its own room.
+        let served = match begun.map_err(|why| why.to_string())? {
+            Begun::Framed(greeting) => {
+                // They are told of the end in their own words.
+                drop((patience, watcher));
+                let (house, patience) = (self.house, self.tuning.answer_patience);
+                let booths = self.booths;
+                let served = framed::serve(house, stream, peer, greeting, patience, &booths).await;
+                drop(seat);
+                served
+            }
+            Begun::Http2 => {
+                let (booths, until) = (Arc::clone(&self.booths), patience.deadline());
+                let stream = stream.into_std().map_err(|why| why.to_string())?;
+                let serve = async move {
+                    let patience = Box::pin(tokio::time::sleep_until(until));
+                    let stream = TcpStream::from_std(stream)?;
+                    self.serve_http(stream, peer, seat, patience, watcher).await
+                };
+                Box::pin(booths.host(serve)).await
+            }
+            Begun::Http => Box::pin(self.serve_http(stream, peer, seat, patience, watcher)).await,
         };
-        // They are told of the end in their own words.
-        drop((patience, watcher));
-        let (house, patience) = (self.house, self.tuning.answer_patience);
-        let booths = self.booths;
-        let served = framed::serve(house, stream, peer, greeting, patience, &booths).await;
-        drop(seat);
         served.map_err(|why| why.to_string())
     }
 
@@ -294,15 +301,37 @@ impl Hall {
         seat: Seat,
         patience: Pin<Box<Sleep>>,
         watcher: Watcher,
-    ) -> Result<(), String> {
-        stream.set_nodelay(true).map_err(|why| why.to_string())?;
+    ) -> io::Result<()> {
+        stream.set_nodelay(true)?;
         let along = Along::default();
         let builder = builder(along.clone(), self.tuning.headers_patience);
         let requests = Arc::new(Requests::new(&self.house, self.router, peer, seat));
         let service = service_fn(move |request| Box::pin(Arc::clone(&requests).serve(request)));
         let opening = TokioIo::new(Opening::new(stream, patience));
         let connection = builder.serve_connection_with_upgrades(opening, service);
-        along.with(watcher.watch(connection)).await.map_err(|why| why.to_string())
+        along.with(watcher.watch(connection)).await.map_err(io::Error::other)
+    }
+}
+
+/// What a connection has begun with.
+enum Begun {
+    /// A session without HTTP/2.
+    Framed(framed::Greeting),
+    /// HTTP/2, as far as its first two bytes tell; no method of HTTP/1 has them.
+    Http2,
+    /// Something else, HTTP/1 in most cases.
+    Http,
+}
+
+impl Begun {
+    async fn hear(stream: &mut TcpStream) -> io::Result<Begun> {
+        let mut first = [0; 2];
+        let len = stream.peek(&mut first).await?;
+        if framed::is_begun_by(first[0]) {
+            return Ok(Begun::Framed(framed::greeted(stream).await?));
+        }
+        // One byte alone is rare, and HTTP/2 is served everywhere.
+        Ok(if len == 2 && first == *b"PR" { Begun::Http2 } else { Begun::Http })
     }
 }
 

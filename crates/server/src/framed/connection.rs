@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
-use super::booth::Clerk;
 use super::voice::{Mouth, Voice};
 use crate::error::{Failure, Wrong};
 use crate::limits;
@@ -34,7 +33,6 @@ pub(super) struct Connection {
     frames: Frames,
     session: Ends,
     voice: Arc<Voice>,
-    clerk: Clerk,
     /// How long the client may read nothing, and until when that is if it does not.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -48,13 +46,12 @@ impl Connection {
         stream: TcpStream,
         frames: Frames,
         session: Arc<Session>,
-        clerk: Clerk,
         patience: Duration,
     ) -> Connection {
         let (stream, out) = stream.into_split();
         let voice = Voice::new(Arc::clone(&session), out);
         let (session, stalled, is_deaf) = (Ends(session), None, false);
-        Connection { stream, frames, session, voice, clerk, patience, stalled, is_deaf }
+        Connection { stream, frames, session, voice, patience, stalled, is_deaf }
     }
 
     /// Talks until everything is said, or the client is gone.
@@ -128,10 +125,7 @@ impl Connection {
                 }
                 left -= 1;
             }
-            if left < limits::FRAMES_PER_TURN_MAX {
-                turn.leave();
-                self.clerk.call();
-            }
+            turn.send();
             match wrong {
                 // Whoever sent it must not go on believing that it is heard.
                 Some(Unframed::TooLong(_)) => {

@@ -12,7 +12,10 @@ use super::{Kind, Open, OpenAcquire, Session, Signature, State, VERSION, number}
 use crate::calls::encoded;
 use crate::error::{Failure, Wrong};
 use crate::house::{Postbox, command, freshness};
-use crate::{limits, parse, reads};
+use crate::{booth, limits, parse, reads};
+
+/// So much is worth a turn of the node by itself. Whoever brings it looks for more right after it.
+const MANY: usize = 8;
 
 /// What one turn wants of the node.
 #[derive(Default)]
@@ -233,14 +236,23 @@ impl Session {
         Ok(())
     }
 
-    /// Brings a batch to the node.
-    pub(super) fn bring(&self, batch: Batch) {
+    /// Hands a batch to the node.
+    pub(super) fn send(&self, batch: Batch) {
+        let len = batch.len();
+        if len == 0 {
+            return;
+        }
         self.bring_all(Class::Renewal, batch.renewals);
         self.bring_all(Class::Ordinary, batch.ordinary);
         for (request, freshness, query) in batch.queries {
             if let Err(why) = self.line.bring_query(request, freshness, query) {
                 self.refuse(request, &why);
             }
+        }
+        if len >= MANY {
+            self.line.work();
+        } else {
+            booth::work_off(&self.line);
         }
     }
 
@@ -271,6 +283,10 @@ fn counted(once: Option<&v1::Once>, by: Caller) -> Option<Once> {
 }
 
 impl Batch {
+    fn len(&self) -> usize {
+        self.ordinary.len() + self.renewals.len() + self.queries.len()
+    }
+
     pub(super) fn query(&mut self, request: RequestId, query: Query) {
         self.queries.push((request, Freshness::Stale, query));
     }

@@ -25,14 +25,7 @@ impl Turn<'_> {
 
     /// Hands all of them to the node.
     pub(crate) fn send(self) {
-        let session = self.session;
-        self.leave();
-        session.line.work();
-    }
-
-    /// Brings all of them to the node, and leaves it to somebody to have them worked off.
-    pub(crate) fn leave(self) {
-        self.session.bring(self.batch);
+        self.session.send(self.batch);
     }
 }
 

@@ -12,6 +12,7 @@ use fencepost_proto::v1::session_response::Response;
 
 use super::ask::Batch;
 use super::{Kind, Session, State};
+use crate::booth;
 use crate::calls::query;
 use crate::error::{Failure, Wrong};
 use crate::house::House;
@@ -153,7 +154,9 @@ impl Session {
         let request_id = watching.request_id;
         let (request, query) = self.look_for(number, watching, Some(cursor));
         state.opened(request, request_id, Kind::Look(number));
-        if let Err(why) = self.line.read(request, Freshness::Stale, query) {
+        let brought = self.line.bring_query(request, Freshness::Stale, query);
+        booth::work_off(&self.line);
+        if let Err(why) = brought {
             self.refuse(request, &why);
         }
     }

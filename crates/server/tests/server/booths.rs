@@ -94,7 +94,7 @@ fn booths() -> usize {
     names.flatten().filter(|name| name.trim() == "fencepost-booth").count()
 }
 
-/// However many connections there are, no more than half of the cores serve them, and all are served.
+/// One thread serves them until there are very many.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn many_connections_share_few_threads() {
@@ -103,9 +103,7 @@ async fn many_connections_share_few_threads() {
     for number in 0..32 {
         talks.push(Framed::open(&world.servers[0], &format!("c{number}")).await);
     }
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let booths = booths();
-    assert!((1..=(cores / 2).max(1)).contains(&booths), "{booths} threads");
+    assert_eq!(booths(), 1);
     for talk in &mut talks {
         talk.put(&ping(4)).await;
     }

@@ -152,7 +152,7 @@ impl Server {
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
         let booths = Arc::new(Booths::new(handle));
-        let hall = Hall { house, router, tuning, booths, stopped };
+        let hall = Hall { doors: Doors { house, router, tuning }, booths, stopped };
         let task = tokio::spawn(accept(hall, clients, seats, tasks));
         Ok(Server { address, json_tcp: json_address, stop, task })
     }
@@ -214,12 +214,18 @@ fn routes(house: &Arc<House>, tuning: Tuning, tasks: &mut JoinSet<()>) -> Router
 /// What every connection is served with.
 #[derive(Clone)]
 struct Hall {
+    doors: Doors,
+    /// For sessions and HTTP/2. Nothing that they serve keeps them open.
+    booths: Arc<Booths>,
+    stopped: watch::Receiver<bool>,
+}
+
+/// What is behind the port.
+#[derive(Clone)]
+struct Doors {
     house: Arc<House>,
     router: Router,
     tuning: Tuning,
-    /// For sessions and HTTP/2.
-    booths: Arc<Booths>,
-    stopped: watch::Receiver<bool>,
 }
 
 async fn accept(mut hall: Hall, listener: TcpListener, seats: Seats, mut tasks: JoinSet<()>) {
@@ -237,7 +243,7 @@ async fn accept(mut hall: Hall, listener: TcpListener, seats: Seats, mut tasks: 
         });
     }
     drop(listener);
-    hall.house.close();
+    hall.doors.house.close();
     let farewell = async {
         graceful.shutdown().await;
         seats.emptied().await;
@@ -262,7 +268,7 @@ impl Hall {
         seat: Seat,
         watcher: Watcher,
     ) -> Result<(), String> {
-        let mut patience = Box::pin(tokio::time::sleep(self.tuning.headers_patience));
+        let mut patience = Box::pin(tokio::time::sleep(self.doors.tuning.headers_patience));
         let begun = tokio::select! {
             begun = Begun::hear(&mut stream) => begun,
             () = &mut patience => Err(io::ErrorKind::TimedOut.into()),
@@ -273,27 +279,32 @@ impl Hall {
             Begun::Framed(greeting) => {
                 // They are told of the end in their own words.
                 drop((patience, watcher));
-                let (house, patience) = (self.house, self.tuning.answer_patience);
-                let booths = self.booths;
+                let Doors { house, tuning, .. } = self.doors;
+                let (patience, booths) = (tuning.answer_patience, self.booths);
                 let served = framed::serve(house, stream, peer, greeting, patience, &booths).await;
                 drop(seat);
                 served
             }
             Begun::Http2 => {
-                let (booths, until) = (Arc::clone(&self.booths), patience.deadline());
+                let (doors, until) = (self.doors, patience.deadline());
                 let stream = stream.into_std().map_err(|why| why.to_string())?;
                 let serve = async move {
                     let patience = Box::pin(tokio::time::sleep_until(until));
                     let stream = TcpStream::from_std(stream)?;
-                    self.serve_http(stream, peer, seat, patience, watcher).await
+                    doors.serve_http(stream, peer, seat, patience, watcher).await
                 };
-                Box::pin(booths.host(serve)).await
+                Box::pin(self.booths.host(serve)).await
             }
-            Begun::Http => Box::pin(self.serve_http(stream, peer, seat, patience, watcher)).await,
+            Begun::Http => {
+                let doors = self.doors;
+                Box::pin(doors.serve_http(stream, peer, seat, patience, watcher)).await
+            }
         };
         served.map_err(|why| why.to_string())
     }
+}
 
+impl Doors {
     async fn serve_http(
         self,
         stream: TcpStream,

@@ -280,7 +280,10 @@ impl Inbox {
     /// If somebody's turn has panicked: nobody knows what the loop is at.
     pub(super) fn with_loop<T>(&self, act: impl FnOnce(&mut EventLoop) -> T) -> T {
         let mut seat = self.seat.lock().expect("no turn has panicked");
-        act(seat.as_mut().expect("the loop is there until its own thread ends it"))
+        let done = act(seat.as_mut().expect("the loop is there until its own thread ends it"));
+        // What others wanted before this turn is known to it.
+        self.state().next_turn = None;
+        done
     }
 
     /// Takes the loop out of everyone's reach.

@@ -38,8 +38,10 @@ pub enum Input {
     Read(RequestId),
     /// All that was to be persisted up to this number is durable.
     Persisted(u64),
-    /// Stand for election now: the leader is known to be gone.
+    /// Stand for election now: nobody else could be elected.
     Campaign,
+    /// The process of this member is gone: where it listened, nobody does.
+    Gone(MemberId),
     /// Hand leadership to this member.
     TransferTo(MemberId),
     /// An operator, or a node that wants to join, asks for a change of members.

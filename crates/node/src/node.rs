@@ -16,6 +16,7 @@ mod members;
 mod propose;
 mod read;
 mod spare;
+mod succeed;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -42,6 +43,7 @@ use make::Making;
 use propose::{Batch, Waiting};
 use read::{ReadContext, Reads};
 use spare::Spare;
+use succeed::Succession;
 
 /// One member of the cluster.
 pub struct Node {
@@ -67,6 +69,7 @@ pub struct Node {
     reads: Reads,
     announced: Announced,
     spare: Spare,
+    succession: Option<Succession>,
     /// Messages that rest on batches which are not durable yet, by the number of the batch.
     held_back: VecDeque<(u64, Vec<Message>)>,
     /// The batches that the disk has not confirmed, and when they were handed to it.
@@ -137,6 +140,7 @@ impl Node {
             reads: Reads::default(),
             announced: Announced::default(),
             spare: Spare::default(),
+            succession: None,
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             unapplied: Vec::new(),
@@ -197,6 +201,7 @@ impl Node {
         }
         self.drain(&mut outputs);
         if !self.halted {
+            self.succeed();
             self.settle();
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
@@ -222,15 +227,14 @@ impl Node {
         match input {
             Input::Tick => self.tick(outputs),
             // Lost: others will say it again.
-            Input::Peer(_, PeerMessage::Raft(_)) | Input::Campaign if self.installing.is_some() => {
-            }
+            Input::Peer(_, PeerMessage::Raft(_)) if self.installing.is_some() => {}
             Input::Peer(from, message) => self.hear(from, message, outputs),
             Input::Propose(proposal) => self.admit(proposal, outputs),
             Input::Read(request) => self.read(request, outputs),
             Input::Persisted(number) => self.persisted(number, outputs),
-            // Refused while a change of members is pending; the timer will see to it.
-            Input::Campaign if self.may_campaign() => drop(self.raft.campaign()),
+            Input::Campaign if self.may_stand() => self.stand(),
             Input::Campaign => {}
+            Input::Gone(member) => self.gone(member),
             Input::TransferTo(member) => {
                 if self.leads() {
                     self.transfer_to(member);
@@ -277,6 +281,17 @@ impl Node {
         let raft = &self.raft.raft;
         let alone = self.membership.conf.voters.len() <= 1 && !self.membership.is_joint();
         raft.promotable() && (!alone || self.unconfirmed.is_empty())
+    }
+
+    /// Whether this node may stand for election at this moment.
+    fn may_stand(&self) -> bool {
+        self.installing.is_none() && self.may_campaign()
+    }
+
+    fn stand(&mut self) {
+        // Refused while a change of members is pending; the timer will see to it.
+        drop(self.raft.campaign());
+        self.draw_election_timeout();
     }
 
     /// The engine draws its timeouts from the thread's random numbers. They are replaced after
@@ -332,7 +347,8 @@ impl Node {
         self.raft.transfer_leader(member);
     }
 
-    fn last_index(&self) -> u64 {
+    /// The index of the last entry in the log, committed or not.
+    pub fn last_index(&self) -> u64 {
         self.raft.raft.raft_log.last_index()
     }
 

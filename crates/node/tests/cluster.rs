@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, LeaseRenew, Put, Release, Renewal};
 use fencepost_core::outcome::RenewResult;
 use fencepost_core::{Action, ClientId, Key, LeaseId, LockName, Millis, Outcome, Token, Value};
-use fencepost_node::io::{Micros, ProposeError};
+use fencepost_node::io::{Input, Micros, ProposeError};
 
 use support::{Cluster, MS};
 
@@ -172,6 +172,35 @@ fn a_member_that_falls_behind_changes_places_with_a_spare_one() {
         cluster.run(MS / 2);
         assert!(cluster.answers.contains_key(&request), "entry {number} waits for somebody");
     }
+}
+
+#[test]
+fn a_leader_is_succeeded_in_a_moment_although_the_next_in_turn_lacks_an_entry() {
+    let (mut cluster, leader, [prompt, spare]) = quick_cluster();
+    let request = cluster.propose(leader, put("k"));
+    cluster.run(MS);
+    assert!(cluster.answers.contains_key(&request));
+    let last = |id| cluster.node(id).last_index();
+    assert!(last(spare) < last(prompt), "the last entry waits for company");
+    cluster.kill(leader);
+    // They try to connect again, and are refused.
+    for id in [prompt, spare] {
+        cluster.input(id, Input::Gone(leader));
+    }
+    // Both stand twice in this time. The timers would take longer than three times as much.
+    cluster.run(150 * MS);
+    assert_eq!(cluster.leader(), Some(prompt));
+}
+
+#[test]
+fn a_leader_that_was_held_to_be_gone_stays_one() {
+    let (mut cluster, leader, others) = quick_cluster();
+    let term = cluster.node(leader).role().term;
+    cluster.input(others[0], Input::Gone(leader));
+    cluster.run(1_000 * MS);
+    assert_eq!(cluster.leader(), Some(leader));
+    assert_eq!(cluster.node(leader).role().term, term, "the other has heard of it");
+    cluster.done(leader, put("k"));
 }
 
 /// Somebody may wait there for what an entry does.

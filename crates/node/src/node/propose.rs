@@ -177,7 +177,8 @@ impl Node {
         let can_go = self.in_flight.len() < self.config.in_flight_max;
         let first = self.waiting.ordinary.front().filter(|_| can_go);
         let batch = first.map(|first| self.linger_end(first));
-        batch.into_iter().chain(self.announce_at()).chain(self.spare_at()).min()
+        let others = [batch, self.announce_at(), self.spare_at(), self.succeed_at()];
+        others.into_iter().flatten().min()
     }
 
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and

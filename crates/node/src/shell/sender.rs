@@ -24,10 +24,6 @@ use crate::peer::{Hello, Refusal, encode_message};
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_LAST: Duration = Duration::from_secs(1);
 
-/// How long one member leaves to the one before it to succeed a leader that is gone: a few times
-/// what a vote and its sync take.
-const TURN: Duration = Duration::from_millis(40);
-
 /// Where a buffer is written out although more waits.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -69,9 +65,8 @@ impl Sender {
                     continue;
                 }
                 Err(failed) => {
-                    let is_new = self.failed(&failed, &mut told);
-                    if is_new && failed.is_nobody_there() && !self.succeed() {
-                        return;
+                    if self.failed(&failed, &mut told) && failed.is_nobody_there() {
+                        self.tell(Happening::Input(Input::Gone(self.to)));
                     }
                 }
             }
@@ -97,28 +92,6 @@ impl Sender {
 
     fn tell(&self, happening: Happening) {
         self.inbox.push_waiting(Lane::Own, happening);
-    }
-
-    /// If the process of the leader is gone, stands for election. `false` if the link was closed.
-    ///
-    /// Standing is no risk: the others are asked first whether they miss the leader as well. They
-    /// do as soon as they have stood themselves. All notice at the same moment, and would only split
-    /// the votes, so they take turns: whoever stands when a majority has stood before is elected.
-    fn succeed(&self) -> bool {
-        let status = self.board.status();
-        let (leader, term) = (status.role.leader, status.role.term);
-        let successors = status.members.voters().into_iter().filter(|&id| Some(id) != leader);
-        let turn = successors.into_iter().position(|id| id == self.identity.node_id);
-        let (Some(turn), true) = (turn, leader == Some(self.to)) else { return true };
-        let wait = TURN * u32::try_from(turn).unwrap_or(u32::MAX);
-        if !self.link.rest(wait) {
-            return false;
-        }
-        let role = self.board.status().role;
-        if (role.leader, role.term) == (leader, term) {
-            self.tell(Happening::Input(Input::Campaign));
-        }
-        true
     }
 
     /// Says what is wrong, once until it has changed. Whether it has.

@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Those who followed it are refused a connection, and stand for election at once.
+    /// Those who followed it are refused a connection, and stand for election in turns.
     fn tell_refused(&mut self, gone: MemberId) {
         let follow = |node: &Node| node.role().leader == Some(gone);
         let followers: Vec<(MemberId, Life)> = self
@@ -96,7 +96,7 @@ impl World {
             let cut = self.network.is_cut((End::Member(id), End::Member(gone)));
             if !cut && self.dice.faults.roll(2) == 0 {
                 let after = self.dice.faults.between(MS, 100 * MS);
-                let told = ToMember::Told(life, Input::Campaign);
+                let told = ToMember::Told(life, Input::Gone(gone));
                 self.plan_in(after, Happening::Member(id, told));
             }
         }

@@ -138,25 +138,42 @@ fn quick_cluster() -> (Cluster, u64, [u64; 2]) {
     (cluster, leader, others.try_into().expect("there are three"))
 }
 
-#[test]
-fn entries_go_to_a_majority_at_once_and_to_the_others_in_company() {
-    const ENTRIES: u64 = 100;
-    let (mut cluster, leader, others) = quick_cluster();
+const ENTRIES: u64 = 100;
+
+/// Has the leader do so many things, one after the other. How often it sends something to each of the others.
+fn sent_for_entries(cluster: &mut Cluster, leader: u64, others: [u64; 2]) -> [u64; 2] {
     let before = cluster.trace.len();
     for number in 0..ENTRIES {
         let request = cluster.propose(leader, put(&format!("k{number}")));
         cluster.run(MS / 2);
         assert!(cluster.answers.contains_key(&request), "entry {number} waits for somebody");
     }
-    let moments = others.map(|to| {
+    others.map(|to| {
         let is_sent = |line: &&String| line.contains(&format!(" {leader} Send({to}, Raft"));
         let lines = cluster.trace[before..].iter().filter(is_sent);
         lines.map(|line| line.split(' ').next()).collect::<BTreeSet<_>>().len() as u64
-    });
+    })
+}
+
+#[test]
+fn entries_go_to_a_majority_at_once_and_to_the_others_in_company() {
+    let (mut cluster, leader, others) = quick_cluster();
+    let moments = sent_for_entries(&mut cluster, leader, others);
     assert!(moments[0] >= ENTRIES, "one is needed for every entry: {moments:?}");
     assert!(moments[1] <= ENTRIES / 2, "the other is not: {moments:?}");
     cluster.run(20 * MS);
     assert!(hashes_agree(&cluster), "it has all of them all the same");
+}
+
+#[test]
+fn a_client_that_has_gone_on_to_the_leader_keeps_no_member_from_being_spare() {
+    let (mut cluster, leader, others) = quick_cluster();
+    cluster.done(others[1], lease(1, 60_000));
+    let moments = sent_for_entries(&mut cluster, leader, others);
+    assert!(moments[1] >= ENTRIES, "somebody may wait there: {moments:?}");
+    cluster.run(3_000 * MS);
+    let moments = sent_for_entries(&mut cluster, leader, others);
+    assert!(moments[1] <= ENTRIES / 2, "nobody was heard of for long: {moments:?}");
 }
 
 #[test]

@@ -12,9 +12,10 @@ use raft::prelude::{Message, MessageType};
 use super::Node;
 use crate::io::{MemberId, Micros};
 
-/// For so many ticks after a member has passed on such a command it is held to have clients: ten
-/// minutes, longer than most leases go without a renewal.
-const CLIENTS_KEPT: u64 = 60_000;
+/// For so many ticks after a member has passed on such a command it is held to have clients: two seconds.
+/// Clients often begin at any member and go on to the leader; those who stay and wait longer than this hear
+/// of their locks a few milliseconds later.
+const CLIENTS_KEPT: u64 = 200;
 
 /// What the others know of what is committed.
 #[derive(Debug, Default)]

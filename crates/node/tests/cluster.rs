@@ -105,14 +105,7 @@ fn members_with_clients_hear_at_once_what_is_committed() {
 
 #[test]
 fn under_load_the_next_entry_says_what_is_committed() {
-    const ENTRIES: usize = 100;
-    let mut cluster = Cluster::new(3, 7);
-    let leader = cluster.elect();
-    cluster.latency = MS / 10;
-    for id in 1..=3 {
-        cluster.slow_disk(id, MS / 5);
-    }
-    cluster.run(50 * MS);
+    let (mut cluster, leader, _) = quick_cluster();
     let before = cluster.trace.len();
     for number in 0..ENTRIES {
         cluster.propose(leader, put(&format!("k{number}")));
@@ -120,10 +113,13 @@ fn under_load_the_next_entry_says_what_is_committed() {
     }
     let sent = cluster.trace[before..].iter().filter(|line| line.contains("Send(")).count();
     // An entry to each of the others and back, and a few heartbeats.
-    assert!(sent < ENTRIES * 5, "{sent} messages for {ENTRIES} entries");
+    assert!((sent as u64) < ENTRIES * 5, "{sent} messages for {ENTRIES} entries");
     cluster.run(20 * MS);
     assert!(hashes_agree(&cluster), "the last one is heard of as well");
 }
+
+/// So many things are done one after the other.
+const ENTRIES: u64 = 100;
 
 /// Three members that are quick. The leader, and the other two in order.
 fn quick_cluster() -> (Cluster, u64, [u64; 2]) {
@@ -137,8 +133,6 @@ fn quick_cluster() -> (Cluster, u64, [u64; 2]) {
     let others: Vec<u64> = (1..=3).filter(|&id| id != leader).collect();
     (cluster, leader, others.try_into().expect("there are three"))
 }
-
-const ENTRIES: u64 = 100;
 
 /// Has the leader do so many things, one after the other. How often it sends something to each of the others.
 fn sent_for_entries(cluster: &mut Cluster, leader: u64, others: [u64; 2]) -> [u64; 2] {
@@ -205,6 +199,21 @@ fn a_leader_is_succeeded_in_a_moment_although_the_next_in_turn_lacks_an_entry() 
         cluster.input(id, Input::Gone(leader));
     }
     // Both stand twice in this time. The timers would take longer than three times as much.
+    cluster.run(150 * MS);
+    assert_eq!(cluster.leader(), Some(prompt));
+}
+
+#[test]
+fn a_leader_is_succeeded_in_a_moment_although_its_last_words_come_after_its_end() {
+    let (mut cluster, leader, [prompt, spare]) = quick_cluster();
+    cluster.propose(leader, put("k"));
+    cluster.kill(leader);
+    for id in [prompt, spare] {
+        cluster.input(id, Input::Gone(leader));
+    }
+    assert_eq!(cluster.node(prompt).role().leader, None, "it stands");
+    cluster.run(MS);
+    assert_eq!(cluster.node(prompt).role().leader, Some(leader), "it has heard of the dead");
     cluster.run(150 * MS);
     assert_eq!(cluster.leader(), Some(prompt));
 }

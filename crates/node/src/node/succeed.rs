@@ -62,9 +62,8 @@ impl Node {
     /// Whether nobody has succeeded that leader, and this member has not stood often enough.
     fn is_vacant(&self, succession: &Succession) -> bool {
         let raft = &self.raft.raft;
-        // Whoever has stood does not follow it any more, unless it has heard of it again.
-        let follows_it = succession.stood == 0 && raft.leader_id == succession.leader;
-        let is_vacant = raft.leader_id == INVALID_ID || follows_it;
+        // What it has said last may come after its end, so it may seem to lead again.
+        let is_vacant = [INVALID_ID, succession.leader].contains(&raft.leader_id);
         raft.term == succession.term && is_vacant && succession.stood < ROUNDS
     }
 }

@@ -74,6 +74,8 @@ pub struct Node {
     held_back: VecDeque<(u64, Vec<Message>)>,
     /// The batches that the disk has not confirmed, and when they were handed to it.
     unconfirmed: VecDeque<(u64, u64)>,
+    /// With which number the disk will know the present term. None, if it does.
+    unsure_term: Option<u64>,
     /// Entries that are committed and not applied yet.
     unapplied: Vec<Entry>,
     /// The last stamp that this node has put into the log, or found there when it took office.
@@ -143,6 +145,7 @@ impl Node {
             succession: None,
             held_back: VecDeque::new(),
             unconfirmed: VecDeque::new(),
+            unsure_term: None,
             unapplied: Vec::new(),
             last_stamp: LogTime::default(),
             heard: BTreeMap::new(),

@@ -25,9 +25,6 @@ impl Node {
     }
 
     fn take_ready(&mut self, mut ready: Ready, outputs: &mut Vec<Output>) {
-        // A leader replicates while its own disk is still busy.
-        let messages = ready.take_messages();
-        self.send(messages, outputs);
         for read in ready.take_read_states() {
             self.reads.confirm(&read.request_ctx, read.index);
         }
@@ -42,8 +39,18 @@ impl Node {
         if start.is_some() {
             self.installing = Some(number);
         }
+        let is_of_new_term = self.changes_term(&ready);
         let persist = self.write_down(&ready, start);
-        let held_back = ready.take_persisted_messages();
+        if is_of_new_term && persist.is_some() {
+            self.unsure_term = Some(number);
+        }
+        // A leader replicates while its own disk is still busy, but not before that disk knows its term:
+        // the only voter is elected by itself, and would be elected in the same term again if it forgot.
+        let mut held_back = ready.take_messages();
+        if self.unsure_term.is_none() {
+            self.send(std::mem::take(&mut held_back), outputs);
+        }
+        held_back.extend(ready.take_persisted_messages());
         let committed = ready.take_committed_entries();
         self.raft.advance_append_async(ready);
         self.held_back.push_back((number, held_back));
@@ -62,6 +69,12 @@ impl Node {
         if self.leads() {
             self.apply_what_is_left(outputs);
         }
+    }
+
+    /// Whether the term, or for whom this node has voted in it, is other than before.
+    fn changes_term(&self, ready: &Ready) -> bool {
+        let known = self.raft.store().hard_state();
+        ready.hs().is_some_and(|new| (new.term, new.vote) != (known.term, known.vote))
     }
 
     /// What of this must reach the disk. It is readable in memory from here on.
@@ -92,6 +105,7 @@ impl Node {
     /// The disk has confirmed everything up to this number.
     pub(super) fn persisted(&mut self, number: u64, outputs: &mut Vec<Output>) {
         while self.unconfirmed.pop_front_if(|one| one.0 <= number).is_some() {}
+        self.unsure_term.take_if(|unsure| *unsure <= number);
         self.release(outputs);
         // The engine holds what is not durable for not applied.
         if self.installing.take_if(|installing| *installing <= number).is_some() {

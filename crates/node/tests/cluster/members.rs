@@ -58,6 +58,37 @@ fn one_node_grows_to_three_and_loses_its_founder() {
     assert_eq!(cluster.node(leader).membership().voters(), [2, 3].into());
 }
 
+/// The only voter is elected by itself. After a power cut it would be elected in the same term again,
+/// and say something else in it to a member that cannot tell the difference.
+#[test]
+fn a_sole_voter_tells_nobody_of_a_term_that_its_disk_does_not_know() {
+    let mut cluster = Cluster::new(1, 5);
+    let founder = cluster.elect();
+    let newcomer = cluster.newcomer(2);
+    insist(&mut cluster, &Change::Add(newcomer));
+    let is_even = |cluster: &Cluster| {
+        let applied = |id| cluster.node(id).machine().applied();
+        applied(founder) == applied(2)
+    };
+    assert!(cluster.run_until(is_even));
+    cluster.kill(founder);
+    cluster.start(founder);
+    cluster.slow_disk(founder, 60_000 * MS);
+    assert!(cluster.run_until(|cluster| cluster.node(founder).leads()));
+    let term = cluster.node(founder).role().term;
+    cluster.propose(founder, put("forgotten"));
+    cluster.run(1_000 * MS);
+    assert!(cluster.node(2).role().term < term, "it was told of a term that may never have been");
+    cluster.kill(founder);
+    cluster.slow_disk(founder, MS);
+    cluster.start(founder);
+    assert_eq!(cluster.elect(), founder);
+    assert!(matches!(cluster.done(founder, put("a")), Outcome::Put(None)));
+    assert!(cluster.run_until(is_even));
+    let last = cluster.node(founder).last_index();
+    assert_eq!(cluster.node(founder).entry(last), cluster.node(2).entry(last));
+}
+
 #[test]
 fn a_lost_disk_is_replaced_under_a_new_number() {
     let mut cluster = Cluster::new(3, 4);

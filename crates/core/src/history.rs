@@ -61,9 +61,9 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, event: &Event, limits: &Limits) {
-        let present = event.revision;
-        self.bytes += event.weight();
-        self.events.push(event);
+        let (present, weight) = (event.revision, event.weight());
+        self.bytes += weight;
+        self.events.push(event, weight);
         // The present revision is always kept, however large it is: whoever has just read at it
         // may go on to watch from it.
         while (self.events.len() > limits.history_events_max as usize

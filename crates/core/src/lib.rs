@@ -57,5 +57,5 @@ pub use limits::Limits;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use outcome::{Outcome, Reason, Reply};
-pub use record::{contender_key, queue_form};
+pub use record::{contended_name, contender_key, contender_key_of, lease_named_by, queue_form};
 pub use state::{Effects, State};

@@ -210,7 +210,7 @@ pub fn queue_form(key: &Key) -> Option<(LockName, LeaseId)> {
 }
 
 /// The lease that a key of a queue's form is named after.
-pub(crate) fn lease_named_by(key: &Key) -> Option<LeaseId> {
+pub fn lease_named_by(key: &Key) -> Option<LeaseId> {
     queue_parts(key).map(|(_, lease)| lease)
 }
 
@@ -286,8 +286,15 @@ pub fn contender_key(name: &[u8], lease: LeaseId) -> Key {
     with_contender_key(name, lease, |key| Key::from(key))
 }
 
-/// The same for a name whose bytes may go on to that very key, and are shared then.
-pub(crate) fn contender_key_of(name: &LockName, lease: LeaseId) -> Key {
+/// The name of a lock, whose bytes go on to the key with which `lease` stands in its queue: whoever
+/// wants the key as well has it for nothing.
+pub fn contended_name(name: &[u8], lease: LeaseId) -> LockName {
+    LockName::prefix_of(&contender_key(name, lease), name.len())
+}
+
+/// The key with which `lease` stands in the queue of a lock. If the bytes of the name go on to that very
+/// key, they are shared.
+pub fn contender_key_of(name: &LockName, lease: LeaseId) -> Key {
     let shared = name.longer_key().filter(|key| {
         let (suffix, start) = suffix(lease);
         key[name.len()..] == suffix[start..]

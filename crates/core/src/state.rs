@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::command::Entry;
+use crate::command::{Command, Entry};
 use crate::event::Event;
 use crate::history::History;
 use crate::ids::{
@@ -138,18 +138,27 @@ impl State {
     ///
     /// Total: every entry that can be decoded has a defined effect, and refusals are answers.
     pub fn apply(&mut self, entry: Entry) -> Effects {
+        self.apply_all(entry.at, entry.commands.into_iter())
+    }
+
+    /// As [`State::apply`], for an entry whose commands are not in one place.
+    pub fn apply_all(
+        &mut self,
+        at: LogTime,
+        commands: impl ExactSizeIterator<Item = Command>,
+    ) -> Effects {
         let mut effects = Effects::default();
-        assert!(entry.at < LogTime::LIMIT, "a stamp beyond all time");
-        self.now = self.now.max(entry.at);
+        assert!(at < LogTime::LIMIT, "a stamp beyond all time");
+        self.now = self.now.max(at);
         if self.mutant(Mutant::TimeRunsBack) {
-            self.now = entry.at;
+            self.now = at;
         }
         let signing_changes = self.signing_changes;
         self.dead_left = self.limits.due_per_entry_max;
         self.end_what_is_due(&mut effects.events);
-        self.work.note_entry(entry.commands.len());
-        effects.replies.reserve(entry.commands.len());
-        for command in entry.commands {
+        self.work.note_entry(commands.len());
+        effects.replies.reserve(commands.len());
+        for command in commands {
             let outcome = Step::new(self, &mut effects.events).run(command);
             effects.replies.push(Reply { revision: self.revision, outcome });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use raft::prelude::EntryType;
 
-use crate::machine::{Event, Reply};
+use crate::machine::{Event, Order, Reply};
 use crate::membership::{Member, Membership};
 use crate::snapshot_keeper::{SnapshotDone, SnapshotTask};
 use crate::snapshot_store::SnapshotId;
@@ -121,8 +121,8 @@ pub struct Proposal {
     pub request: RequestId,
     /// How urgent it is.
     pub class: Class,
-    /// The command, encoded.
-    pub command: Vec<u8>,
+    /// The command.
+    pub command: Order,
 }
 
 /// How a command is queued.

@@ -1,9 +1,11 @@
 //! The one file that knows what is replicated: everything else moves bytes.
 
 pub use fencepost_core::codec::DecodeError;
-use fencepost_core::codec::{decode_command, decode_entry, encode_entry_from, peek_stamp};
+use fencepost_core::codec::{
+    decode_command, decode_entry, encode_command, encode_entry_from, peek_stamp,
+};
 pub use fencepost_core::codec::{decode_reply, encode_reply};
-use fencepost_core::command::{Action, Command, Entry as CoreEntry};
+use fencepost_core::command::{Action, Command};
 pub use fencepost_core::{Effects, Event, LogTime, Millis, Reason, Reply, State};
 
 use crate::wal::Entry;
@@ -56,10 +58,9 @@ impl Machine {
     }
 
     /// Applies a committed entry whose commands were read before it was packed.
-    pub fn apply_read(&mut self, index: u64, at: LogTime, commands: Vec<Read>) -> Effects {
+    pub fn apply_read(&mut self, index: u64, at: LogTime, commands: Vec<Box<Read>>) -> Effects {
         assert!(index == self.applied + 1, "entry {index} cannot follow {}", self.applied);
-        let commands = commands.into_iter().map(|read| read.0).collect();
-        let effects = self.state.apply(CoreEntry { at, commands });
+        let effects = self.state.apply_all(at, commands.into_iter().map(|read| read.0));
         self.applied = index;
         effects
     }
@@ -144,10 +145,77 @@ impl Read {
     }
 }
 
-/// Reads a command. Nothing, if a member could not.
-pub fn read(bytes: &[u8]) -> Option<Read> {
-    decode_command(bytes).ok().map(Read)
+/// A command on its way into the log: its bytes, and what every member will read from them, if whoever
+/// brings it knows that already.
+#[derive(Clone, Debug)]
+pub struct Order {
+    bytes: Vec<u8>,
+    read: Option<Box<Read>>,
 }
+
+impl Order {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Only the bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The bytes and what they say. Nothing, if a member could not read them.
+    pub fn read(self) -> Option<(Vec<u8>, Box<Read>)> {
+        let read = match self.read {
+            Some(read) => {
+                debug_assert_eq!(decode_command(&self.bytes).as_ref(), Ok(&read.0));
+                read
+            }
+            None => Box::new(Read(decode_command(&self.bytes).ok()?)),
+        };
+        Some((self.bytes, read))
+    }
+}
+
+impl From<Vec<u8>> for Order {
+    fn from(bytes: Vec<u8>) -> Order {
+        Order { bytes, read: None }
+    }
+}
+
+impl From<Command> for Order {
+    fn from(command: Command) -> Order {
+        let bytes = encoded(&command);
+        Order { bytes, read: is_plain(&command).then(|| Box::new(Read(command))) }
+    }
+}
+
+impl From<&Command> for Order {
+    fn from(command: &Command) -> Order {
+        let bytes = encoded(command);
+        Order { bytes, read: is_plain(command).then(|| Box::new(Read(command.clone()))) }
+    }
+}
+
+/// What is asked for most can always be read again. All else is read before it is in the log.
+fn is_plain(command: &Command) -> bool {
+    matches!(command.action, Action::Acquire(_) | Action::Release(_))
+}
+
+fn encoded(command: &Command) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(COMMAND_BYTES);
+    encode_command(command, &mut bytes);
+    bytes
+}
+
+impl PartialEq for Order {
+    fn eq(&self, other: &Order) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+/// Room for most commands.
+const COMMAND_BYTES: usize = 128;
 
 /// Room for the head of an entry, and for the length of a command: mostly more than they take.
 const HEAD_BYTES: usize = 16;
@@ -164,4 +232,39 @@ pub fn pack(at: LogTime, commands: &[impl AsRef<[u8]>]) -> Vec<u8> {
 /// The stamp of a packed entry, without reading its commands. Nothing, for what has none.
 pub fn stamp_of(data: &[u8]) -> Option<LogTime> {
     peek_stamp(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::command::{Acquire, Mode, Release, Terms, Wait};
+    use fencepost_core::limits::FEATURE_LEVEL;
+    use fencepost_core::{LeaseId, Token, contended_name};
+
+    use super::*;
+
+    #[test]
+    fn what_is_brought_with_its_meaning_is_what_every_member_reads() {
+        let lease = LeaseId(7);
+        let name = contended_name(b"jobs/nightly", lease);
+        let (wait, terms) = (Wait::WhileLeased, Terms::default());
+        let acquire =
+            Acquire { name: name.clone(), lease: lease.into(), mode: Mode::Shared, wait, terms };
+        let release = Release { name, lease: lease.into(), token: Token(9) };
+        for action in [Action::Acquire(acquire), Action::Release(release)] {
+            let command = Command::from(action);
+            let order = Order::from(command.clone());
+            assert!(order.read.is_some());
+            let (_, known) = order.clone().read().expect("it can be read");
+            let (_, read) = Order::from(order.into_bytes()).read().expect("it can be read");
+            assert_eq!((&known.0, &read.0), (&command, &command));
+        }
+    }
+
+    /// In the log it would stop every member.
+    #[test]
+    fn what_members_could_not_read_is_refused_whoever_brings_it() {
+        let order = Order::from(Command::from(Action::RaiseFeatureLevel(FEATURE_LEVEL + 1)));
+        assert!(order.read().is_none());
+        assert!(Order::from(b"no command".to_vec()).read().is_none());
+    }
 }

@@ -196,9 +196,11 @@ impl Node {
             let is_request = matches!(input, Input::Propose(_) | Input::Read(_));
             if !self.halted {
                 self.take(input, &mut outputs);
-                self.draw_election_timeout();
             }
             if !is_request {
+                if !self.halted {
+                    self.draw_election_timeout();
+                }
                 self.drain(&mut outputs);
             }
         }
@@ -298,7 +300,7 @@ impl Node {
     }
 
     /// The engine draws its timeouts from the thread's random numbers. They are replaced after
-    /// every input, so that a run can be repeated from its seed.
+    /// every input that reaches it, so that a run can be repeated from its seed.
     fn draw_election_timeout(&mut self) {
         let (least, most) = self.config.election_ticks;
         let term = self.raft.raft.term;

@@ -91,7 +91,7 @@ impl Single {
             let request = RequestId(number);
             self.now += 1_000;
             let class = Class::Ordinary;
-            self.input(Input::Propose(Proposal { request, class, command }));
+            self.input(Input::Propose(Proposal { request, class, command: command.into() }));
         }
     }
 

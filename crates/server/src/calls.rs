@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fencepost_core::codec::encode_command;
 use fencepost_core::{Command, Reply};
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
@@ -17,9 +16,6 @@ use crate::error::Failure;
 /// With so many calls open, there are others who are about to bring something. They go first, so that
 /// one turn of the node, and one sync, does for all. With fewer that would be a wait for nobody.
 const COMPANY_MIN: usize = 8;
-
-/// Room for most commands.
-const COMMAND_BYTES: usize = 128;
 
 /// One line to the node, shared by all calls that await a single answer.
 pub(crate) struct Calls {
@@ -80,13 +76,6 @@ impl Drop for Brought<'_> {
     }
 }
 
-/// The bytes of a command, as the node takes them.
-pub(crate) fn encoded(command: &Command) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(COMMAND_BYTES);
-    encode_command(command, &mut bytes);
-    bytes
-}
-
 /// A question to the state in the form that the node takes. The answer comes back as [`Found`].
 pub(crate) fn query<T: Any + Send>(ask: impl FnOnce(&Machine) -> T + Send + 'static) -> Query {
     Box::new(move |machine| -> Found { Box::new(ask(machine)) })
@@ -118,7 +107,7 @@ impl Calls {
     /// Has a command done.
     pub(crate) async fn propose(&self, class: Class, command: &Command) -> Result<Reply, Failure> {
         let (place, answer, _) = self.open();
-        self.line.bring(place.request, class, encoded(command))?;
+        self.line.bring(place.request, class, command)?;
         booth::work_off(&self.line);
         replied(answer.await)
     }
@@ -127,7 +116,7 @@ impl Calls {
     /// their commands before this one takes a turn.
     pub(crate) async fn propose_in_company(&self, command: &Command) -> Result<Reply, Failure> {
         let (place, answer, open) = self.open();
-        self.line.bring(place.request, Class::Ordinary, encoded(command))?;
+        self.line.bring(place.request, Class::Ordinary, command)?;
         if booth::call_clerk() {
             return replied(answer.await);
         }

@@ -14,10 +14,11 @@ use fencepost_core::outcome::OpAnswer;
 use fencepost_core::range::{KeyRange, PageQuery};
 use fencepost_core::{
     ClientId, Epoch, Key, LeaseId, LockName, Millis, Outcome, Reason, Revision, Seq, Token, Value,
+    contended_name,
 };
 use fencepost_proto::v1;
 
-pub(crate) use fencepost_core::{contender_key, queue_form};
+pub(crate) use fencepost_core::{contender_key, contender_key_of, queue_form};
 
 use crate::error::{Failure, Wrong};
 use crate::limits;
@@ -185,26 +186,26 @@ pub(crate) fn renewals(requests: &[v1::LeaseKeepAliveRequest]) -> Parsed<Action>
     Ok(Action::LeaseRenew(LeaseRenew { renewals: requests.iter().map(renewal).collect() }))
 }
 
-/// One lock or several: what is proposed, and the lock that is waited for first.
-pub(crate) fn acquire(request: &v1::SessionAcquire) -> Parsed<(Action, LockName, LeaseId)> {
+/// One lock or several: what is proposed, for which locks, and with which lease.
+pub(crate) fn acquire(request: &v1::SessionAcquire) -> Parsed<(Action, Vec<LockName>, LeaseId)> {
     let lease = lease_named(request.lease_id, request.lease_epoch)?;
     let wait = wait(request.timeout_ms)?;
     let terms = terms(&request.metadata, request.terms.as_ref())?;
-    let mut locks = Vec::with_capacity(request.locks.len());
-    for wanted in &request.locks {
-        locks.push((LockName::from(&*wanted.name), mode(wanted.mode, wanted.permits)?));
-    }
-    match &locks[..] {
+    let named = |lock: &v1::LockWanted| contended_name(lock.name.as_bytes(), lease.id);
+    match &request.locks[..] {
         [] => Err(Failure::from(Reason::NamesEmpty)),
-        [(name, mode)] => {
-            let (name, mode) = (name.clone(), *mode);
-            let acquire = Acquire { name: name.clone(), lease, mode, wait, terms };
-            Ok((Action::Acquire(acquire), name, lease.id))
+        [lock] => {
+            let (name, mode) = (named(lock), mode(lock.mode, lock.permits)?);
+            let names = vec![name.clone()];
+            Ok((Action::Acquire(Acquire { name, lease, mode, wait, terms }), names, lease.id))
         }
-        [(first, _), ..] => {
-            let first = first.clone();
+        wanted => {
+            let modes = wanted.iter().map(|lock| mode(lock.mode, lock.permits));
+            let modes = modes.collect::<Parsed<Vec<_>>>()?;
+            let names: Vec<LockName> = wanted.iter().map(named).collect();
+            let locks = names.iter().cloned().zip(modes).collect();
             let acquire = AcquireMany { locks, lease, wait, terms };
-            Ok((Action::AcquireMany(acquire), first, lease.id))
+            Ok((Action::AcquireMany(acquire), names, lease.id))
         }
     }
 }
@@ -217,11 +218,13 @@ pub(crate) fn cancel(request: &v1::SessionCancel) -> Parsed<Action> {
 pub(crate) fn release(request: &v1::SessionRelease) -> Parsed<Action> {
     let lease = lease_named(request.lease_id, request.lease_epoch)?;
     let token = Token(number("fencing_token", request.fencing_token)?);
-    let mut names: Vec<LockName> =
-        request.names.iter().map(|name| LockName::from(&**name)).collect();
-    Ok(match names.len() {
-        1 => Action::Release(Release { name: names.remove(0), lease, token }),
-        _ => Action::ReleaseMany(ReleaseMany { names, lease, token }),
+    let named = |name: &String| contended_name(name.as_bytes(), lease.id);
+    Ok(match &request.names[..] {
+        [name] => Action::Release(Release { name: named(name), lease, token }),
+        names => {
+            let names = names.iter().map(named).collect();
+            Action::ReleaseMany(ReleaseMany { names, lease, token })
+        }
     })
 }
 

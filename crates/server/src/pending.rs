@@ -144,19 +144,17 @@ impl<P> Registry<P> {
 
     /// Forgets a call.
     pub(crate) fn forget(&mut self, ticket: &Ticket) {
-        let Some(entries) = self.places.get_mut(&ticket.key) else { return };
-        let is_it = |entry: &mut Entry<P>| entry.number == ticket.number;
-        let (mut count, mut waited) = (0, false);
-        for entry in entries.extract_if(.., is_it) {
-            count += 1;
-            waited |= entry.waits();
+        // Taken out before it is looked at: mostly nobody else waits there.
+        let Some((key, mut entries)) = self.places.remove_entry(&ticket.key) else { return };
+        let at = entries.iter().position(|entry| entry.number == ticket.number);
+        let forgotten = at.map(|at| entries.remove(at));
+        self.len -= usize::from(forgotten.is_some());
+        let has_waited = forgotten.is_some_and(|entry| entry.waits());
+        if has_waited && !entries.iter().any(Entry::waits) {
+            self.waited_for.remove(&key);
         }
-        self.len -= count;
-        if waited && !entries.iter().any(Entry::waits) {
-            self.waited_for.remove(&ticket.key);
-        }
-        if entries.is_empty() {
-            self.places.remove(&ticket.key);
+        if !entries.is_empty() {
+            self.places.insert(key, entries);
         }
     }
 

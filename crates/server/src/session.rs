@@ -28,7 +28,6 @@ use tokio::runtime::Handle;
 pub(crate) use incoming::listen;
 pub(crate) use outgoing::Outgoing;
 
-use crate::calls::encoded;
 use crate::error::Failure;
 use crate::house::House;
 use crate::outbox::{Answers, Item, Outbox};
@@ -253,7 +252,7 @@ impl Session {
             if named.revoke.unwrap_or(true) {
                 let (lease, renewal) = (LeaseRef { id, epoch: named.epoch }, named.renewal);
                 let command = Command::from(Action::Disconnect(Disconnect { lease, renewal }));
-                gone.push((self.line.draw(), encoded(&command)));
+                gone.push((self.line.draw(), command));
             }
         }
         if !gone.is_empty() {

@@ -19,7 +19,7 @@ use crate::ids::{
 };
 use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::range::{KeyRange, Order, RangeQuery, SortBy};
-use crate::record::contender_key;
+use crate::record::contended_name;
 
 /// The flag with which an author marks a command that an older build may pass over. What one
 /// build passes over and another applies must make no difference to anything they agree on.
@@ -262,7 +262,7 @@ wire_struct!(Terms {
 fn take_name_and_lease(from: &mut Reader<'_>) -> Result<(LockName, LeaseRef), Malformed> {
     let name = from.bytes()?;
     let lease = LeaseRef::take(from)?;
-    Ok((LockName::prefix_of(&contender_key(name, lease.id), name.len()), lease))
+    Ok((contended_name(name, lease.id), lease))
 }
 
 impl Wire for Acquire {

@@ -80,34 +80,30 @@ impl Ring {
         Some(head.revision)
     }
 
-    pub(super) fn push(&mut self, event: &Event) {
-        let bytes = self.room(event);
-        let begin = bytes.len();
-        bytes.extend([0; HEAD_BYTES]);
-        codec::put_event(event, bytes);
+    pub(super) fn push(&mut self, event: &Event, weight: usize) {
+        let bytes = self.room(event.revision, weight);
         let size = |size: usize| u32::try_from(size).expect("an entry of the log is smaller");
-        let len = size(bytes.len() - begin - HEAD_BYTES);
         let mut head = [0; HEAD_BYTES];
         let (revision, sizes) = head.split_at_mut(8);
         revision.copy_from_slice(&event.revision.0.to_le_bytes());
-        let (weight, length) = sizes.split_at_mut(4);
-        weight.copy_from_slice(&size(event.weight()).to_le_bytes());
-        length.copy_from_slice(&len.to_le_bytes());
-        if let Some(place) = bytes.get_mut(begin..begin + HEAD_BYTES) {
-            place.copy_from_slice(&head);
-        }
+        sizes[..4].copy_from_slice(&size(weight).to_le_bytes());
+        bytes.extend_from_slice(&head);
+        let begin = bytes.len();
+        codec::put_event(event, bytes);
+        let length = size(bytes.len() - begin).to_le_bytes();
+        bytes[begin - length.len()..begin].copy_from_slice(&length);
         self.len += 1;
         self.newest = Some((event.revision, event.sub));
     }
 
     /// Where the next event is written. Blocks do not grow, because they would take twice their room.
-    fn room(&mut self, event: &Event) -> &mut Vec<u8> {
+    fn room(&mut self, revision: Revision, weight: usize) -> &mut Vec<u8> {
         // It hardly ever takes more than it weighs; then the block grows.
-        let is_full = |block: &Block| block.bytes.len() + event.weight() > BLOCK_BYTES;
+        let is_full = |block: &Block| block.bytes.len() + weight > BLOCK_BYTES;
         if self.blocks.back().is_none_or(is_full) {
             let mut bytes = core::mem::take(&mut self.spare);
             bytes.reserve_exact(BLOCK_BYTES);
-            self.blocks.push_back(Block { bytes, begin: 0, first: event.revision });
+            self.blocks.push_back(Block { bytes, begin: 0, first: revision });
         }
         &mut self.blocks.back_mut().expect("it was just made").bytes
     }
@@ -175,6 +171,10 @@ mod tests {
         Event { revision: Revision(revision), sub, kind: EventKind::Put { kv, prev: None } }
     }
 
+    fn push(ring: &mut Ring, event: &Event) {
+        ring.push(event, event.weight());
+    }
+
     fn places(ring: &Ring, from: u64) -> Vec<(u64, u32)> {
         ring.from(Revision(from)).map(|event| (event.revision.0, event.sub)).collect()
     }
@@ -186,7 +186,7 @@ mod tests {
         for (revision, len) in (1..=400).zip((0..1_000).step_by(10).cycle()) {
             for sub in 0..3 {
                 let event = event(revision, sub, len);
-                ring.push(&event);
+                push(&mut ring, &event);
                 all.push(event);
             }
         }
@@ -205,7 +205,7 @@ mod tests {
         let mut ring = Ring::default();
         for revision in 1..=20_000 {
             let event = event(revision, 0, 100);
-            ring.push(&event);
+            push(&mut ring, &event);
             if ring.len() > 1_000 {
                 assert_eq!(ring.oldest(), Some(Revision(revision - 1_000)));
                 assert_eq!(ring.drop_oldest(), Some(event.weight()));
@@ -217,15 +217,15 @@ mod tests {
         assert!(kept <= 4 * BLOCK_BYTES, "{kept} bytes for a thousand events");
         while ring.drop_oldest().is_some() {}
         assert_eq!((ring.len(), ring.oldest(), ring.newest()), (0, None, None));
-        ring.push(&event(30_000, 1, 1));
+        push(&mut ring, &event(30_000, 1, 1));
         assert_eq!(places(&ring, 0), [(30_000, 1)]);
     }
 
     #[test]
     fn the_room_of_a_large_event_is_given_back() {
         let mut ring = Ring::default();
-        ring.push(&event(1, 0, 1 << 20));
-        ring.push(&event(2, 0, 1));
+        push(&mut ring, &event(1, 0, 1 << 20));
+        push(&mut ring, &event(2, 0, 1));
         assert_eq!(places(&ring, 0), [(1, 0), (2, 0)]);
         ring.drop_oldest();
         assert_eq!(ring.spare.capacity(), 0);

@@ -60,6 +60,7 @@ impl Node {
         self.last_forward += 1;
         let number = ForwardNumber { boot: self.config.boot, count: self.last_forward };
         sent.insert(number, Forwarded { request, to: leader, tick: self.ticks });
+        let command = command.into_bytes();
         let forward = Forward { term: self.role.term, number, class, command };
         outputs.push(Output::Send(leader, PeerMessage::Forward(forward)));
     }
@@ -85,7 +86,7 @@ impl Node {
         }
         self.heard_forwards.insert(from, forward.number.max(last));
         let asker = Asker::There(from, forward.number);
-        self.enqueue(asker, forward.class, forward.command, outputs);
+        self.enqueue(asker, forward.class, forward.command.into(), outputs);
     }
 
     pub(super) fn answered(

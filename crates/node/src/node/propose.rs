@@ -9,7 +9,7 @@ use crate::io::{
     Answer, Class, ForwardNumber, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError,
     RequestId,
 };
-use crate::machine::{DecodeError, Effects, LogTime, Read, Reply, pack, read};
+use crate::machine::{DecodeError, Effects, LogTime, Order, Read, Reply, pack};
 use crate::mutant::Mutant;
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
@@ -37,7 +37,7 @@ pub(super) enum Asker {
 pub(super) struct Queued {
     asker: Asker,
     command: Vec<u8>,
-    read: Read,
+    read: Box<Read>,
     since: Micros,
 }
 
@@ -58,7 +58,8 @@ pub(super) struct Batch {
     stamp: LogTime,
     askers: Vec<Asker>,
     /// Its commands, which need not be read again.
-    commands: Vec<Read>,
+    #[expect(clippy::vec_box, reason = "they are large, and came here in their boxes")]
+    commands: Vec<Box<Read>>,
 }
 
 impl AsRef<[u8]> for Queued {
@@ -84,12 +85,12 @@ impl Node {
         &mut self,
         asker: Asker,
         class: Class,
-        command: Vec<u8>,
+        command: Order,
         outputs: &mut Vec<Output>,
     ) {
         // Once it is in the log, what cannot be read stops every member for good.
-        let short_enough = command.len() <= self.config.batch_bytes_max;
-        let Some(read) = read(&command).filter(|_| short_enough) else {
+        let short_enough = command.bytes().len() <= self.config.batch_bytes_max;
+        let Some((command, read)) = command.read().filter(|_| short_enough) else {
             self.answer(asker, Err(ProposeError::Malformed), outputs);
             return;
         };
@@ -184,7 +185,8 @@ impl Node {
     /// Takes what fits into one entry, class by class. Renewals come first: they are small, and
     /// what they keep alive must not wait behind a flood.
     fn take_batch(&mut self, classes: &[Class]) -> Vec<Queued> {
-        let mut batch = Vec::new();
+        let waiting = self.waiting.ordinary.len() + self.waiting.renewals.len();
+        let mut batch = Vec::with_capacity(waiting.min(self.config.batch_len_max));
         let mut bytes = 0;
         for class in classes {
             let queue = match class {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::inbox::{Happening, Inbox, Lane};
 use crate::io::{Answer, Change, ChangeError, Class, Input, Proposal, ProposeError, RequestId};
-use crate::machine::Machine;
+use crate::machine::{Machine, Order};
 use crate::snapshot_store::SnapshotId;
 
 /// With so many mailboxes that have something, waking those who pass it on takes longer than doing so.
@@ -100,7 +100,7 @@ impl Line {
         &self,
         request: RequestId,
         class: Class,
-        command: Vec<u8>,
+        command: impl Into<Order>,
     ) -> Result<(), ProposeError> {
         self.bring(request, class, command)?;
         self.work();
@@ -117,9 +117,9 @@ impl Line {
         &self,
         request: RequestId,
         class: Class,
-        command: Vec<u8>,
+        command: impl Into<Order>,
     ) -> Result<(), ProposeError> {
-        let lane = Lane::of(class);
+        let (lane, command) = (Lane::of(class), command.into());
         let input = Input::Propose(Proposal { request, class, command });
         self.inbox.leave(lane, Happening::Input(input))
     }
@@ -138,7 +138,7 @@ impl Line {
     pub fn propose_all(
         &self,
         class: Class,
-        commands: Vec<(RequestId, Vec<u8>)>,
+        commands: Vec<(RequestId, impl Into<Order>)>,
     ) -> Result<Vec<RequestId>, ProposeError> {
         let refused = self.bring_all(class, commands)?;
         self.work();
@@ -153,10 +153,10 @@ impl Line {
     pub fn bring_all(
         &self,
         class: Class,
-        commands: Vec<(RequestId, Vec<u8>)>,
+        commands: Vec<(RequestId, impl Into<Order>)>,
     ) -> Result<Vec<RequestId>, ProposeError> {
         let proposals = commands.into_iter().map(|(request, command)| {
-            let proposal = Proposal { request, class, command };
+            let proposal = Proposal { request, class, command: command.into() };
             (request, Happening::Input(Input::Propose(proposal)))
         });
         self.inbox.leave_many(Lane::of(class), proposals)

@@ -387,7 +387,7 @@ impl Cluster {
         let mut command = Vec::new();
         encode_command(&Command::from(action), &mut command);
         let request = RequestId(number);
-        self.input(id, Input::Propose(Proposal { request, class, command }));
+        self.input(id, Input::Propose(Proposal { request, class, command: command.into() }));
         number
     }
 
@@ -396,7 +396,7 @@ impl Cluster {
         self.counter += 1;
         let (number, class) = (self.counter, Class::Ordinary);
         let request = RequestId(number);
-        self.input(id, Input::Propose(Proposal { request, class, command }));
+        self.input(id, Input::Propose(Proposal { request, class, command: command.into() }));
         number
     }
 

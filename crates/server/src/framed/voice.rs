@@ -4,7 +4,6 @@
 //! in its place, on its own thread, if the connection takes all of it at once: waking the task would
 //! take longer.
 
-use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +20,6 @@ use crate::limits;
 use crate::outbox::Speak;
 use crate::session::Session;
 
-/// Messages for which an idle connection keeps room.
-const READY_IDLE_MAX: usize = 4;
-
 /// The voice of one connection, for its task and for whoever has an answer.
 pub(super) struct Voice {
     session: Arc<Session>,
@@ -33,8 +29,6 @@ pub(super) struct Voice {
 /// What one connection says.
 pub(super) struct Mouth {
     stream: OwnedWriteHalf,
-    /// Messages that are made and not yet written down.
-    ready: VecDeque<v1::SessionResponse>,
     /// Bytes that are to be sent, and how many of them were.
     output: Vec<u8>,
     sent: usize,
@@ -68,10 +62,10 @@ impl Speak for Voice {
         if mouth.unsent() > 0 {
             return false;
         }
-        let Mouth { ready, output, .. } = &mut *mouth;
-        while output.len() < limits::UNSENT_BYTES_MAX && self.session.next_answers(ready) {
-            ready.drain(..).for_each(|response| framing::put(&response, output));
-        }
+        let output = &mut mouth.output;
+        while output.len() < limits::UNSENT_BYTES_MAX
+            && self.session.next_answers(&mut |response| framing::put(&response, output))
+        {}
         let is_said = mouth.try_send() && !mouth.is_full();
         mouth.rest();
         is_said && !self.session.is_finished()
@@ -80,20 +74,17 @@ impl Speak for Voice {
 
 impl Mouth {
     fn new(stream: OwnedWriteHalf, output: Vec<u8>) -> Mouth {
-        let ready = VecDeque::new();
-        Mouth { stream, ready, output, sent: 0, has_sent: false, is_over: false }
+        Mouth { stream, output, sent: 0, has_sent: false, is_over: false }
     }
 
     /// Writes down what is to be said, as much as may wait to be sent. Whether there is more.
     pub(super) fn write_down(&mut self, session: &Session, cx: &mut Context<'_>) -> bool {
         while !self.is_over {
-            for response in self.ready.drain(..) {
-                framing::put(&response, &mut self.output);
-            }
             if self.is_full() {
                 return true;
             }
-            match session.poll_answers(cx, &mut self.ready) {
+            let output = &mut self.output;
+            match session.poll_answers(cx, &mut |response| framing::put(&response, output)) {
                 Poll::Ready(Some(Ok(()))) => {}
                 Poll::Ready(Some(Err(status))) => {
                     framing::put(&super::farewell(told(&status)), &mut self.output);
@@ -168,9 +159,6 @@ impl Mouth {
     /// An idle connection keeps little room for what it may say one day.
     pub(super) fn rest(&mut self) {
         framing::rest(&mut self.output);
-        if self.ready.is_empty() && self.ready.capacity() > READY_IDLE_MAX {
-            self.ready = VecDeque::new();
-        }
     }
 }
 

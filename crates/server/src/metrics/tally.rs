@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use fencepost_core::event::{Cause, EventKind, KeyValue};
-use fencepost_core::{Event, Key, LogTime, Millis, State};
-
-use crate::parse;
+use fencepost_core::{Event, Key, LogTime, Millis, State, lease_named_by};
 
 /// Up to so many contenders, the times of all are kept.
 const TIMED_ALL_MAX: usize = 10_000;
@@ -96,5 +94,5 @@ impl Tally {
 
 /// Whether a key stands in a queue for the lease that it is named after.
 fn is_contender(kv: &KeyValue) -> bool {
-    parse::queue_form(&kv.key).is_some_and(|(_, lease)| lease == kv.lease)
+    lease_named_by(&kv.key) == Some(kv.lease)
 }

@@ -197,6 +197,17 @@ fn every_end_of_a_wait_is_told() {
     }
 }
 
+/// When a lock-delay ends, nothing changes but that: the revision is still that of the reply.
+#[test]
+fn a_grant_at_the_revision_of_its_reply_is_told() {
+    let mut registry = Registry::default();
+    let ticket = registry.register(key(), 1);
+    assert_eq!(registry.queued(&ticket, Revision(5)), None);
+    let mut told = Vec::new();
+    registry.observe(&granted(5, 5), |_: &Key| Millis(7), &mut told);
+    assert_eq!(told, [(1, granted_with(5))]);
+}
+
 #[test]
 fn two_calls_on_one_place_are_both_told() {
     let mut registry = Registry::default();

@@ -1,7 +1,5 @@
 //! From what the node says to what the client is told.
 
-use std::collections::VecDeque;
-
 use fencepost_core::command::LeaseRef;
 use fencepost_core::outcome::{Denial, Place, RenewResult};
 use fencepost_core::{Outcome, Reason, Reply, Revision};
@@ -11,6 +9,7 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::session_acquired::State as Stage;
 use fencepost_proto::v1::session_response::Response;
 
+use super::turn::Say;
 use super::{Answered, Kind, Open, OpenAcquire, Session, State, number};
 use crate::error::Failure;
 use crate::house::unexpected;
@@ -21,14 +20,14 @@ use crate::watch::Look;
 use crate::{parse, show};
 
 /// Where answers go: each becomes a message as it is told.
-struct Told<'a> {
+struct Told<'a, 'b> {
     session: &'a Session,
-    ready: &'a mut VecDeque<v1::SessionResponse>,
+    say: &'a mut Say<'b>,
 }
 
-impl Told<'_> {
+impl Told<'_, '_> {
     fn push(&mut self, (request_id, answer): (u64, Answered)) {
-        self.ready.push_back(self.session.response(request_id, answer));
+        (self.say)(self.session.response(request_id, answer));
     }
 
     fn extend(&mut self, answers: impl IntoIterator<Item = (u64, Answered)>) {
@@ -38,13 +37,13 @@ impl Told<'_> {
 
 impl Session {
     /// Turns one item into messages.
-    pub(super) fn answer(&self, item: Item, ready: &mut VecDeque<v1::SessionResponse>) {
+    pub(super) fn answer(&self, item: Item, say: &mut Say<'_>) {
         let mut state = self.state();
-        let mut told = Told { session: self, ready };
+        let mut told = Told { session: self, say };
         match item {
             Item::Response(mut response) => {
                 response.header.get_or_insert_with(|| self.header());
-                told.ready.push_back(*response);
+                (told.say)(*response);
             }
             Item::Delivery(request, delivery) => {
                 self.delivered(&mut state, request, delivery, &mut told);
@@ -80,7 +79,7 @@ impl Session {
         state: &mut State,
         request: RequestId,
         delivery: Delivery,
-        told: &mut Told<'_>,
+        told: &mut Told<'_, '_>,
     ) {
         let Some(open) = state.open.remove(&number(request)) else { return };
         if let Kind::Look(watch) = open.kind {
@@ -194,7 +193,7 @@ impl Session {
         request: RequestId,
         mut open: Open,
         reply: Reply,
-        told: &mut Told<'_>,
+        told: &mut Told<'_, '_>,
     ) {
         let Kind::Acquire(acquire) = &mut open.kind else { return };
         let mut token = None;

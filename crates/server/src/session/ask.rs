@@ -1,15 +1,15 @@
 //! What the frames of a stream ask for.
 
 use fencepost_core::command::{Action, Caller, LeaseRef, Once};
-use fencepost_core::{ClientId, Epoch, LeaseId, LockName, Seq};
+use fencepost_core::{ClientId, Epoch, LeaseId, Reason, Seq};
 use fencepost_node::io::{Class, ProposeError, RequestId};
+use fencepost_node::machine::Order;
 use fencepost_node::shell::{Freshness, Query};
 use fencepost_proto::v1;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
 use super::{Kind, Open, OpenAcquire, Session, Signature, State, VERSION, number};
-use crate::calls::encoded;
 use crate::error::{Failure, Wrong};
 use crate::house::{Postbox, command, freshness};
 use crate::{booth, limits, parse, reads};
@@ -20,8 +20,8 @@ const MANY: usize = 8;
 /// What one turn wants of the node.
 #[derive(Default)]
 pub(super) struct Batch {
-    ordinary: Vec<(RequestId, Vec<u8>)>,
-    renewals: Vec<(RequestId, Vec<u8>)>,
+    ordinary: Vec<(RequestId, Order)>,
+    renewals: Vec<(RequestId, Order)>,
     queries: Vec<(RequestId, Freshness, Query)>,
 }
 
@@ -49,36 +49,36 @@ impl Session {
     pub(super) fn take(&self, frame: v1::SessionRequest, batch: &mut Batch) -> Next {
         let request_id = frame.request_id;
         let mut state = self.state();
-        let (kind, client) = (frame.request, state.client.clone());
-        let result = match (kind, client) {
-            (Some(Request::Hello(hello)), None) => {
+        let is_greeted = state.client.is_some();
+        let result = match (frame.request, is_greeted) {
+            (Some(Request::Hello(hello)), false) => {
                 let result = self.greet(&mut state, &hello);
                 drop(state);
                 let next = if result.is_ok() { Next::GoOn } else { Next::End };
                 self.say(request_id, result);
                 return next;
             }
-            (_, None) => {
+            (_, false) => {
                 drop(state);
                 self.say(request_id, Err(Wrong::HelloExpected.into()));
                 return Next::End;
             }
-            (Some(Request::Hello(_)), Some(_)) => Err(Wrong::HelloRepeated.into()),
-            (None, Some(_)) => Err(Wrong::Empty.into()),
-            (Some(Request::Ping(_)), Some(_)) => {
+            (Some(Request::Hello(_)), true) => Err(Wrong::HelloRepeated.into()),
+            (None, true) => Err(Wrong::Empty.into()),
+            (Some(Request::Ping(_)), true) => {
                 drop(state);
                 let pong = Response::Pong(v1::Ping {});
                 self.say(request_id, Ok((self.header(), pong)));
                 return Next::GoOn;
             }
-            (Some(Request::Watch(watch)), Some(_)) => {
+            (Some(Request::Watch(watch)), true) => {
                 let result = self.admit(&state, request_id, limits::REQUESTS_MAX);
                 result.and_then(|()| self.watch(&mut state, request_id, &watch, batch))
             }
-            (Some(request), Some(client)) => {
+            (Some(request), true) => {
                 let result = self.admit(&state, request_id, open_max(&request));
                 result.and_then(|()| {
-                    self.ask(&mut state, request_id, request, &client, frame.once.as_ref(), batch)
+                    self.ask(&mut state, request_id, request, frame.once.as_ref(), batch)
                 })
             }
         };
@@ -106,12 +106,12 @@ impl Session {
 
     fn greet(&self, state: &mut State, hello: &v1::SessionHello) -> super::Answered {
         if hello.client_id.is_empty() {
-            return Err(fencepost_core::Reason::ClientEmpty.into());
+            return Err(Reason::ClientEmpty.into());
         }
         let len_max = fencepost_core::limits::TEXT_LEN_MAX;
         if hello.client_id.len() > len_max as usize {
             let len = hello.client_id.len() as u64;
-            return Err(fencepost_core::Reason::TextTooLong(len, len_max).into());
+            return Err(Reason::TextTooLong(len, len_max).into());
         }
         if !(hello.version_min..=hello.version_max).contains(&VERSION) {
             return Err(Wrong::VersionUnsupported.into());
@@ -127,7 +127,6 @@ impl Session {
         state: &mut State,
         request_id: u64,
         request: Request,
-        client: &ClientId,
         once: Option<&v1::Once>,
         batch: &mut Batch,
     ) -> Result<(), Failure> {
@@ -146,9 +145,10 @@ impl Session {
                 return Ok(());
             }
             Request::LeaseGrant(grant) => {
-                let grant = parse::lease_grant(&grant, client, self.address.clone())?;
+                let client = state.client.clone().unwrap_or_default();
+                let grant = parse::lease_grant(&grant, &client, self.address.clone())?;
                 let kind = Kind::LeaseGrant { revoke: grant.revoke_on_disconnect.is_some() };
-                (kind, Action::LeaseGrant(grant), Some(Caller::Client(client.clone())))
+                (kind, Action::LeaseGrant(grant), Some(Caller::Client(client)))
             }
             Request::Renew(many) => {
                 let action = parse::renewals(&many.renewals)?;
@@ -160,7 +160,8 @@ impl Session {
             }
             Request::LeaseRevoke(revoke) => {
                 let kind = Kind::LeaseRevoke(LeaseId(revoke.id));
-                (kind, parse::lease_revoke(&revoke)?, Some(Caller::Client(client.clone())))
+                let by = Caller::Client(state.client.clone().unwrap_or_default());
+                (kind, parse::lease_revoke(&revoke)?, Some(by))
             }
             Request::Cancel(cancel) => {
                 let by = Caller::Lease(LeaseId(cancel.lease_id));
@@ -179,10 +180,10 @@ impl Session {
             }
         };
         let request = self.line.draw();
-        let bytes = encoded(&command(action, by.and_then(|by| counted(once, by))));
+        let order = Order::from(command(action, by.and_then(|by| counted(once, by))));
         match kind {
-            Kind::Renew => batch.renewals.push((request, bytes)),
-            _ => batch.ordinary.push((request, bytes)),
+            Kind::Renew => batch.renewals.push((request, order)),
+            _ => batch.ordinary.push((request, order)),
         }
         state.opened(request, request_id, kind);
         Ok(())
@@ -210,7 +211,7 @@ impl Session {
         once: Option<&v1::Once>,
         batch: &mut Batch,
     ) -> Result<(), Failure> {
-        let (action, first, lease) = parse::acquire(acquire)?;
+        let (action, names, lease) = parse::acquire(acquire)?;
         let signature = match (acquire.signed_if_possible, acquire.signed) {
             (true, _) => Signature::Welcome,
             (false, true) if !self.house.signing.can_sign() => {
@@ -219,20 +220,21 @@ impl Session {
             (false, true) => Signature::Required,
             (false, false) => Signature::Unwanted,
         };
-        let names = acquire.locks.iter().map(|lock| LockName::from(&*lock.name)).collect();
         let epoch = Epoch(acquire.lease_epoch);
         self.name_lease(state, LeaseRef { id: lease, epoch }, None, None);
         let once = counted(once, Caller::Lease(lease));
         let can_repeat = once.is_some();
-        let bytes = encoded(&command(action, once));
+        let order = Order::from(command(action, once));
         let request = self.line.draw();
         // Before it is proposed: the grant may be seen before the reply.
         let postbox = Postbox::Stream(std::sync::Arc::clone(&self.outbox), request);
-        let ticket = self.house.pending().register(parse::contender_key(&first, lease), postbox);
-        let repeat = can_repeat.then(|| bytes.clone());
+        let first = names.first().ok_or(Reason::NamesEmpty)?;
+        let key = parse::contender_key_of(first, lease);
+        let ticket = self.house.pending().register(key, postbox);
+        let repeat = can_repeat.then(|| order.bytes().to_vec());
         let acquire = OpenAcquire { ticket, names, lease, command: repeat, told: None, signature };
         state.opened(request, request_id, Kind::Acquire(Box::new(acquire)));
-        batch.ordinary.push((request, bytes));
+        batch.ordinary.push((request, order));
         Ok(())
     }
 
@@ -256,7 +258,7 @@ impl Session {
         }
     }
 
-    fn bring_all(&self, class: Class, commands: Vec<(RequestId, Vec<u8>)>) {
+    fn bring_all(&self, class: Class, commands: Vec<(RequestId, Order)>) {
         if commands.is_empty() {
             return;
         }

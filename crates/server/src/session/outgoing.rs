@@ -48,7 +48,8 @@ where
                     None => continue,
                 }
             }
-            match this.session.poll_answers(cx, &mut this.ready) {
+            let ready = &mut this.ready;
+            match this.session.poll_answers(cx, &mut |response| ready.push_back(response)) {
                 Poll::Pending => {
                     // An idle stream keeps no room for what it may say one day.
                     this.ready = VecDeque::new();

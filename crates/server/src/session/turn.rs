@@ -1,6 +1,5 @@
 //! What a stream does with its session, whatever carries it: turns of frames, answers, an end.
 
-use std::collections::VecDeque;
 use std::sync::Weak;
 use std::task::{Context, Poll};
 
@@ -10,6 +9,9 @@ use tonic::Status;
 use super::Session;
 use super::ask::{Batch, Next};
 use crate::outbox::Speak;
+
+/// Where messages go as soon as they are made.
+pub(crate) type Say<'a> = dyn FnMut(v1::SessionResponse) + 'a;
 
 /// Frames that have come together, and are proposed together.
 pub(crate) struct Turn<'a> {
@@ -39,9 +41,9 @@ impl Session {
     pub(crate) fn poll_answers(
         &self,
         cx: &mut Context<'_>,
-        ready: &mut VecDeque<v1::SessionResponse>,
+        say: &mut Say<'_>,
     ) -> Poll<Option<Result<(), Status>>> {
-        self.outbox.poll_pop(cx).map_ok(|item| self.answer(item, ready))
+        self.outbox.poll_pop(cx).map_ok(|item| self.answer(item, say))
     }
 
     /// The stream is being polled, up to when it is told that there are no answers.
@@ -50,9 +52,9 @@ impl Session {
     }
 
     /// As [`Session::poll_answers`], for a thread that does not wait. `false` if there is nothing.
-    pub(crate) fn next_answers(&self, ready: &mut VecDeque<v1::SessionResponse>) -> bool {
+    pub(crate) fn next_answers(&self, say: &mut Say<'_>) -> bool {
         let item = self.outbox.pop();
-        item.map(|item| self.answer(item, ready)).is_some()
+        item.map(|item| self.answer(item, say)).is_some()
     }
 
     /// Whether nothing more is said than what waits.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fencepost_core::codec::encode_command;
 use fencepost_node::io::{Answer, Input, MemberId, Proposal, ProposeError, RequestId};
+use fencepost_node::machine::Order;
 
 use super::World;
 use super::happening::{Happening, ToClient};
@@ -39,9 +39,8 @@ impl World {
         match &**asked {
             Request::Command(class, command) => {
                 process.asked.insert(request, Asked::Command(client, call));
-                let mut bytes = Vec::new();
-                encode_command(command, &mut bytes);
-                let proposal = Proposal { request, class: *class, command: bytes };
+                let command = Order::from(command);
+                let proposal = Proposal { request, class: *class, command };
                 self.input(id, Input::Propose(proposal));
             }
             Request::Read(name) => {

@@ -13,6 +13,7 @@ use super::hold_state::HoldState;
 use super::inbox::Inbox;
 use super::link::{self, LinkEvent};
 use super::outgoing::Outgoing;
+use super::porter::Post;
 use super::reply::{Granted, LeaseState, Order, Reply};
 use super::turn::{Turn, let_others_run};
 use super::watch_queue::{News, WatchQueue};
@@ -55,6 +56,7 @@ pub(super) struct Driver {
     outputs: Vec<Output>,
     follow_up: Vec<Input>,
     handouts: Handouts,
+    post: Arc<Post>,
     turn: Turn,
 }
 
@@ -70,6 +72,7 @@ impl Driver {
         inbox: Arc<Inbox>,
         road: Arc<Mutex<Option<Road>>>,
         dialer: Dialer,
+        post: Arc<Post>,
     ) -> Driver {
         let (link_events, from_link) = mpsc::channel(READINGS_MAX);
         Driver {
@@ -89,7 +92,8 @@ impl Driver {
             from_link,
             outputs: Vec::new(),
             follow_up: Vec::new(),
-            handouts: Handouts::default(),
+            handouts: Handouts::new(Arc::clone(&post)),
+            post,
             turn: Turn::of(0),
         }
     }
@@ -134,9 +138,10 @@ impl Driver {
     }
 
     fn pause(&self) -> Duration {
-        let next = self.session.next_wakeup();
-        let now = BootTime::now().moment();
-        next.map_or(SLEEP_MAX, |next| next.since(now).min(SLEEP_MAX))
+        let now = BootTime::now();
+        let next = self.session.next_wakeup().map(|next| next.since(now.moment()));
+        let look = self.post.look_after(now);
+        [next, look].into_iter().flatten().fold(SLEEP_MAX, Duration::min)
     }
 
     fn is_done(&self) -> bool {
@@ -384,6 +389,7 @@ impl Drop for Driver {
         for (_, state) in self.holds.drain() {
             state.lose(Loss::Unconfirmed);
         }
+        self.post.close();
         for (_, state) in self.leases.drain() {
             state.end();
         }

@@ -21,6 +21,8 @@ struct Orders {
     list: Vec<Order>,
     /// Nobody reads it any more.
     is_closed: bool,
+    /// More will follow soon, and whoever said so wakes the reader then.
+    is_held: bool,
 }
 
 impl Inbox {
@@ -31,9 +33,22 @@ impl Inbox {
         if !orders.is_closed {
             orders.list.push(order);
             // Only the first one has to wake the reader: it takes all.
-            if orders.list.len() == 1 {
+            if orders.list.len() == 1 && !orders.is_held {
                 self.arrived.notify_one();
             }
+        }
+    }
+
+    /// Wakes nobody until [`Inbox::let_go`].
+    pub(super) fn hold(&self) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).is_held = true;
+    }
+
+    /// Wakes the reader for what has come meanwhile, and for whatever comes from now on.
+    pub(super) fn let_go(&self) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut orders.is_held) && !orders.list.is_empty() {
+            self.arrived.notify_one();
         }
     }
 

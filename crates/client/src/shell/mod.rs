@@ -11,6 +11,7 @@ mod hold_state;
 mod inbox;
 mod link;
 mod outgoing;
+mod porter;
 mod reply;
 mod turn;
 mod unary;
@@ -38,6 +39,7 @@ use crate::core::{Config, Input, OpId, Session, WatchId};
 use crate::error::Error;
 use dialer::Road;
 use driver::Driver;
+use porter::Post;
 
 /// What a client and everything made by it share. The thread ends with the last of them.
 pub(crate) struct Shell {
@@ -64,8 +66,10 @@ impl Shell {
             ops: AtomicU64::new(0),
         };
         let session = Session::new(config);
+        let users = Handle::try_current().ok();
         thread::Builder::new().name("fencepost-client".to_owned()).spawn(move || {
-            let driver = Driver::new(session, inbox, road, dialer);
+            let post = Post::open(&inbox, users.as_ref());
+            let driver = Driver::new(session, inbox, road, dialer, post);
             // As a task among tasks, so that it can let the others have a turn. If it panics, whoever
             // waits is told by its end.
             let driver = runtime.spawn(driver.run());

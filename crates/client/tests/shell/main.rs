@@ -6,6 +6,7 @@ mod support;
 mod admin;
 mod blocking;
 mod connection;
+mod crowds;
 mod election;
 mod leases;
 mod locks;

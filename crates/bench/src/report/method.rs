@@ -170,12 +170,14 @@ const METHOD: [(&str, &str); 7] = [
     (
         "w2",
         "that no two clients hold the lock at once is checked; a run in which they do has no figure. Where \
-         etcd is measured, it is started anew for each, because a used one may never again grant to a waiter.",
+         etcd is measured, it is started anew for each, because a used one may never again grant to a waiter. \
+         So is Fencepost for the many waiters of one process, whose leases would stay behind.",
     ),
     (
         "w3",
         "`LeaseKeepAlive` has one stream for each connection; where a session is a connection, 10,000 \
-         connections are pinged by 64 tasks; and `PEXPIRE` is what renews a key.",
+         connections are pinged by 64 tasks; and `PEXPIRE` is what renews a key. Whatever keeps leases \
+         beyond the connection that made them is started anew, so that nothing else is measured beside them.",
     ),
     ("w4", "64 connections with a lease each; memory is read 5 s after the last lock."),
     (

@@ -1,8 +1,9 @@
 //! Answers on their way to whoever waits, handed out together.
 //!
-//! Those who wait run on other threads. The first answer wakes one of them, which takes a while, and
-//! by then the others are there too. One by one, each might wake a thread that has just gone to
-//! sleep, and waking is dearer than everything else about an answer.
+//! Those who wait run on other threads. If the first answer wakes one of them on another core, that takes a
+//! while, and by then the others are there too. One by one, each might wake a thread that has just gone to
+//! sleep, and waking is dearer than everything else about an answer. Where cores are shared a few answers
+//! cannot be helped, and many are left to the [porter](super::porter).
 
 use std::sync::Arc;
 

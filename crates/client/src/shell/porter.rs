@@ -231,6 +231,18 @@ mod tests {
         assert!(is_heard());
     }
 
+    #[tokio::test]
+    async fn users_are_heard_again_when_everything_is_handed_out() {
+        let inbox = Arc::new(Inbox::default());
+        let post = Post::open(&inbox, Some(&Handle::current()));
+        // The porter begins.
+        tokio::task::yield_now().await;
+        let answer = left(&post, BootTime::now());
+        assert_eq!(answer.await, Ok(Ok(Released::InTime)));
+        inbox.push(Order::Tell(Input::Tick));
+        inbox.wait().await;
+    }
+
     #[test]
     fn at_its_end_nobody_is_left_without_an_answer() {
         for is_closed in [true, false] {

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use fencepost_proto::etcd::etcdserverpb::kv_client::KvClient;
 use fencepost_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use fencepost_proto::etcd::etcdserverpb::watch_request::RequestUnion;
-use fencepost_proto::etcd::etcdserverpb::{PutRequest, WatchCreateRequest, WatchRequest};
+use fencepost_proto::etcd::etcdserverpb::{
+    PutRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Writes `rate` keys a second for `length`. How late each event was: from when the write was due.
 pub async fn run(server: &Server, rate: u32, length: Duration) -> anyhow::Result<Latency> {
     let address = server.addresses[0];
-    let mut events = subscribe(address).await?;
+    let mut subscription = subscribe(address).await?;
     let total = u64::from(rate) * length.as_secs();
     let begun = clock::now() + Duration::from_millis(200);
     let mut writers = JoinSet::new();
@@ -37,7 +39,7 @@ pub async fn run(server: &Server, rate: u32, length: Duration) -> anyhow::Result
         let channel = client::channel(address).await?;
         writers.spawn(write(channel, writer, total, begun, rate));
     }
-    let latency = receive(&mut events, total, begun, rate);
+    let latency = receive(&mut subscription.events, total, begun, rate);
     let latency = tokio::time::timeout(length + PATIENCE, latency).await;
     while let Some(outcome) = writers.join_next().await {
         outcome??;
@@ -75,9 +77,15 @@ async fn write(
     Ok(())
 }
 
-async fn subscribe(
-    address: SocketAddr,
-) -> anyhow::Result<Streaming<fencepost_proto::etcd::etcdserverpb::WatchResponse>> {
+/// A watch that is open.
+struct Subscription {
+    /// The server ends the watch when this is dropped. Somebody else who kept it would leave one watch more on the
+    /// server in every round.
+    _requests: mpsc::Sender<WatchRequest>,
+    events: Streaming<WatchResponse>,
+}
+
+async fn subscribe(address: SocketAddr) -> anyhow::Result<Subscription> {
     let channel = client::channel(address).await?;
     let (sender, receiver) = mpsc::channel(1);
     let create = WatchCreateRequest {
@@ -91,13 +99,11 @@ async fn subscribe(
     let mut events = opened.into_inner();
     let first = events.message().await?.context("the watch has ended")?;
     ensure!(first.created, "the watch was not made");
-    // The requests must stay open for as long as the watch does.
-    tokio::spawn(async move { sender.closed().await });
-    Ok(events)
+    Ok(Subscription { _requests: sender, events })
 }
 
 async fn receive(
-    events: &mut Streaming<fencepost_proto::etcd::etcdserverpb::WatchResponse>,
+    events: &mut Streaming<WatchResponse>,
     total: u64,
     begun: Instant,
     rate: u32,

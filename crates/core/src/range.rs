@@ -10,7 +10,7 @@ use crate::ids::{Key, Revision};
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// A single key or a span of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyRange {
     /// Just this key.
     One(Key),

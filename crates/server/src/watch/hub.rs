@@ -8,7 +8,7 @@ use fencepost_core::range::KeyRange;
 use fencepost_core::{Event, Key, LeaseId, LogTime, Revision};
 use fencepost_proto::v1;
 
-use super::queue::{Live, Said};
+use super::queue::{Live, Reached, Said};
 use super::{Cursor, Queue};
 use crate::limits;
 use crate::outbox::{Item, Outbox, WatchEvents};
@@ -24,8 +24,11 @@ pub(crate) struct Hub {
     by_range: Vec<u64>,
     /// Who wants to hear when a lease loses a lock.
     named: HashMap<LeaseId, Vec<Arc<Outbox>>>,
-    /// How far the watches are.
+    /// How far the watches are: what they were not told of they do not want.
+    cursor: Cursor,
     revision: Revision,
+    /// What was watched by those that have ended since the last time that the queue was told.
+    ended: Vec<KeyRange>,
 }
 
 /// What one round has for one watch.
@@ -48,15 +51,15 @@ impl Hub {
         for said in said {
             self.hear(said);
         }
-        if self.watches.is_empty() {
-            queue.is_unwatched();
+        if !self.ended.is_empty() {
+            queue.forget(self.ended.drain(..));
         }
     }
 
     /// Hears one thing.
     pub(crate) fn hear(&mut self, said: Said) {
         match said {
-            Said::Events(events, revision, now) => self.happened(&events, revision, now),
+            Said::Events(events, reached) => self.happened(&events, reached),
             Said::Begin(live) => self.begin(*live),
             Said::End(number) => drop(self.end(number)),
             Said::Gap => self.go_back(),
@@ -70,6 +73,7 @@ impl Hub {
     fn begin(&mut self, live: Live) {
         // Its stream may have ended while it was on its way here.
         if live.outbox.is_finished() {
+            self.ended.push(live.watch.range);
             return;
         }
         match &live.watch.range {
@@ -92,6 +96,7 @@ impl Hub {
             }
             _ => self.by_range.retain(|&one| one != number),
         }
+        self.ended.push(live.watch.range.clone());
         Some(live)
     }
 
@@ -103,12 +108,14 @@ impl Hub {
         }
     }
 
-    /// Every watch must find what it has missed in the history.
+    /// Every watch must find what it has missed in the history. It does not look behind what it was told, or the
+    /// watch of something that seldom happens would ask for what the history has long forgotten.
     fn go_back(&mut self) {
         self.by_key.clear();
         self.by_range.clear();
         for (number, live) in self.watches.drain() {
-            live.outbox.push(Item::WatchBehind(number, live.cursor));
+            self.ended.push(live.watch.range);
+            live.outbox.push(Item::WatchBehind(number, live.cursor.max(self.cursor)));
         }
     }
 
@@ -119,8 +126,8 @@ impl Hub {
         }
     }
 
-    fn happened(&mut self, events: &[Arc<Event>], revision: Revision, now: LogTime) {
-        let mut round = Round::default();
+    fn happened(&mut self, events: &[Arc<Event>], reached: Reached) {
+        let (mut round, now) = (Round::default(), reached.now);
         for event in events {
             self.tell_holders(event, now);
             let exact = self.by_key.get(event.key()).into_iter().flatten();
@@ -130,7 +137,8 @@ impl Hub {
                 }
             }
         }
-        self.revision = self.revision.max(revision);
+        self.revision = self.revision.max(reached.revision);
+        self.cursor = self.cursor.max(reached.cursor);
         for (number, events) in round.events {
             let Some(live) = self.watches.get(&number).filter(|_| !events.is_empty()) else {
                 continue;

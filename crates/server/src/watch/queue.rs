@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_core::event::{Cause, EventKind};
 use fencepost_core::history::Watch;
+use fencepost_core::range::KeyRange;
 use fencepost_core::{Event, LeaseId, LogTime, Revision};
 use tokio::sync::Notify;
 
+use super::interest::Interest;
 use super::{Buffered, Cursor};
 use crate::limits;
 use crate::outbox::Outbox;
@@ -26,11 +28,21 @@ pub(crate) struct Live {
     pub(crate) outbox: Arc<Outbox>,
 }
 
+/// How far what was told goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// Up to here every event was told, or concerns nobody.
+    pub(crate) cursor: Cursor,
+    /// Where the state is, or was when the last of it happened.
+    pub(crate) revision: Revision,
+    pub(crate) now: LogTime,
+}
+
 /// What the fan-out is told, in order.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// This happened. The state is at this revision and log time, or was when the last of it did.
-    Events(Vec<Arc<Event>>, Revision, LogTime),
+    /// This happened.
+    Events(Vec<Arc<Event>>, Reached),
     /// A watch begins.
     Begin(Box<Live>),
     /// A watch ends.
@@ -59,10 +71,10 @@ struct State {
     said: VecDeque<Said>,
     /// How many events wait.
     events: usize,
-    /// Whether somebody watches, or is about to. If nobody does, most events concern nobody.
-    is_watched: bool,
-    /// How far the state is, if the fan-out was not told yet.
-    passed: Option<(Revision, LogTime)>,
+    /// What somebody watches, or is about to. Most other events concern nobody.
+    interest: Interest,
+    /// How far it has gone, if the fan-out was not told yet.
+    passed: Option<Reached>,
 }
 
 impl Queue {
@@ -73,31 +85,36 @@ impl Queue {
 
     /// This has happened. Nobody is woken for what concerns nobody.
     pub(crate) fn happened(&self, events: &[Arc<Event>], revision: Revision, now: LogTime) {
+        let Some(last) = events.last() else { return };
+        let reached = Reached { cursor: Cursor::after(last), revision, now };
         let mut state = self.state();
-        let matters = |event: &&Arc<Event>| state.is_watched || may_be_loss(event);
+        let matters =
+            |event: &&Arc<Event>| state.interest.covers(event.key()) || may_be_loss(event);
         let events: Vec<Arc<Event>> = events.iter().filter(matters).cloned().collect();
         if events.is_empty() {
-            state.passed = Some((revision, now));
+            state.passed = Some(reached);
             return;
         }
         drop(state);
-        self.say(Said::Events(events, revision, now));
+        self.say(Said::Events(events, reached));
     }
 
-    /// The fan-out has no watch left.
-    pub(super) fn is_unwatched(&self) {
+    /// Watches of these have begun, and have ended in the fan-out.
+    pub(super) fn forget(&self, ended: impl Iterator<Item = KeyRange>) {
         let mut state = self.state();
-        state.is_watched = state.said.iter().any(|said| matches!(said, Said::Begin(_)));
+        for range in ended {
+            state.interest.remove(&range);
+        }
     }
 
     pub(crate) fn say(&self, said: Said) {
         let mut state = self.state();
-        if let Some((revision, now)) = state.passed.take() {
-            state.said.push_back(Said::Events(Vec::new(), revision, now));
+        if let Some(reached) = state.passed.take() {
+            state.said.push_back(Said::Events(Vec::new(), reached));
         }
         match &said {
             Said::Events(events, ..) => state.events += events.len(),
-            Said::Begin(_) => state.is_watched = true,
+            Said::Begin(live) => state.interest.add(live.watch.range.clone()),
             _ => {}
         }
         state.said.push_back(said);

@@ -46,6 +46,7 @@ impl World {
 
 /// A reader of one watch, as a stream is.
 struct Reader {
+    number: u64,
     watch: Watch,
     outbox: Arc<Outbox>,
     buffered: Arc<Buffered>,
@@ -59,6 +60,7 @@ struct Reader {
 impl Reader {
     fn new(watch: Watch) -> Reader {
         Reader {
+            number: 1,
             watch,
             outbox: Arc::default(),
             buffered: Arc::default(),
@@ -83,7 +85,7 @@ impl Reader {
         self.note(&found.events);
         if self.is_present {
             world.queue.say(Said::Begin(Box::new(Live {
-                number: 1,
+                number: self.number,
                 watch: self.watch.clone(),
                 cursor: found.cursor,
                 progress: true,
@@ -389,4 +391,159 @@ fn nobody_is_woken_for_events_that_nobody_watches() {
         panic!("whoever asks is told how far the state is");
     };
     assert_eq!(revision, world.state.revision());
+}
+
+fn of_prefix(number: u64, prefix: &str) -> Reader {
+    let watch = Watch::new(KeyRange::prefix(prefix.as_bytes()), Revision::NONE);
+    Reader { number, ..Reader::new(watch) }
+}
+
+#[test]
+fn nobody_is_woken_for_keys_that_nobody_watches() {
+    let mut world = World::new();
+    let mut ranged = of_prefix(1, "a/");
+    let mut single = Reader {
+        number: 2,
+        ..Reader::new(Watch::new(KeyRange::One(Key::from("one")), Revision::NONE))
+    };
+    ranged.catch_up(&world);
+    single.catch_up(&world);
+    world.fan_out();
+    world.put("b/1", "");
+    world.put("ones", "");
+    assert!(world.queue.take_now().is_empty());
+    world.put("a/1", "");
+    world.put("one", "");
+    world.fan_out();
+    assert!(!ranged.read() && !single.read());
+    assert_eq!((ranged.keys(), single.keys()), (vec!["a/1"], vec!["one"]));
+}
+
+#[test]
+fn a_key_is_watched_until_the_last_watch_of_it_has_ended() {
+    let mut world = World::new();
+    let mut readers = [of_prefix(1, "a/"), of_prefix(2, "a/")];
+    for reader in &mut readers {
+        reader.catch_up(&world);
+    }
+    world.fan_out();
+    // It ends twice, as a reader does that was cut off meanwhile.
+    world.queue.say(Said::End(1));
+    world.queue.say(Said::End(1));
+    world.fan_out();
+    world.put("a/1", "");
+    world.fan_out();
+    readers[1].read();
+    assert_eq!(readers[1].keys(), ["a/1"]);
+    world.queue.say(Said::End(2));
+    world.fan_out();
+    world.put("a/2", "");
+    assert!(world.queue.take_now().is_empty(), "somebody is woken for a watch that has ended");
+}
+
+#[test]
+fn a_watch_whose_reader_is_gone_before_it_begins_is_forgotten() {
+    let mut world = World::new();
+    let mut reader = of_prefix(1, "a/");
+    reader.catch_up(&world);
+    reader.outbox.finish(None);
+    world.fan_out();
+    world.put("a/1", "");
+    assert!(world.queue.take_now().is_empty());
+}
+
+#[test]
+fn a_gap_does_not_send_the_watch_of_quiet_keys_back_to_what_is_forgotten() {
+    for range in [KeyRange::prefix(b"quiet/"), KeyRange::One(Key::from("quiet/1"))] {
+        let mut world = World::new();
+        let mut reader = Reader::new(Watch::new(range, Revision::NONE));
+        reader.catch_up(&world);
+        world.fan_out();
+        for _ in 0..5 {
+            world.put("busy", "");
+        }
+        world.act(Action::Compact(Compact { revision: world.state.revision() }));
+        world.queue.say(Said::Gap);
+        world.fan_out();
+        assert!(reader.read());
+        reader.catch_up(&world);
+        assert_eq!(reader.compacted, None);
+        world.put("quiet/1", "");
+        world.fan_out();
+        reader.read();
+        assert_eq!(reader.keys(), ["quiet/1"]);
+    }
+}
+
+/// Watches of all kinds begin and end, the fan-out hears of it late or not at all, and each has told exactly what
+/// happened to its keys.
+#[test]
+fn every_watch_tells_exactly_its_own_events() {
+    for seed in 0..200_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut world = World::new();
+        // More ranges than are looked at one by one, in some of the runs.
+        let ranges = if seed % 4 == 0 { 3 * interest::RANGES_MAX as u64 } else { 6 };
+        let mut live: Vec<(Reader, u64)> = Vec::new();
+        let (mut happened, mut number) = (Vec::new(), 0);
+        for _ in 0..300 {
+            match draw(10) {
+                0 | 1 => {
+                    number += 1;
+                    let key = format!("{:02}", draw(ranges));
+                    let range = match draw(3) {
+                        0 => KeyRange::One(Key::from(&*key)),
+                        1 => KeyRange::prefix(&key.as_bytes()[..1]),
+                        _ => KeyRange::prefix(key.as_bytes()),
+                    };
+                    let watch = Watch::new(range, Revision::NONE);
+                    let mut reader = Reader { number, ..Reader::new(watch) };
+                    reader.catch_up(&world);
+                    live.push((reader, world.state.revision().0));
+                }
+                2 if !live.is_empty() => {
+                    let at = usize::try_from(draw(live.len() as u64)).expect("it is small");
+                    let (mut reader, since) = live.swap_remove(at);
+                    settle(&mut world, &mut reader);
+                    compare(&reader, since, &happened, seed);
+                    reader.outbox.finish(None);
+                    world.queue.say(Said::End(reader.number));
+                }
+                3 => world.queue.say(Said::Gap),
+                4 | 5 => world.fan_out(),
+                _ => {
+                    let key = format!("{:02}", draw(ranges));
+                    world.put(&key, "");
+                    happened.push((world.state.revision().0, key));
+                }
+            }
+        }
+        for (reader, since) in &mut live {
+            settle(&mut world, reader);
+            compare(reader, *since, &happened, seed);
+        }
+    }
+}
+
+/// Until the watch has told all that has happened.
+fn settle(world: &mut World, reader: &mut Reader) {
+    world.fan_out();
+    while reader.read() {
+        reader.catch_up(world);
+        world.fan_out();
+    }
+}
+
+fn compare(reader: &Reader, since: u64, happened: &[(u64, String)], seed: u64) {
+    let wanted = happened
+        .iter()
+        .filter(|(revision, key)| *revision > since && reader.watch.range.contains(key.as_bytes()))
+        .map(|(_, key)| &**key);
+    assert_eq!(reader.keys(), wanted.collect::<Vec<_>>(), "seed {seed}");
 }

@@ -48,6 +48,10 @@ struct Args {
     #[arg(long)]
     rounds: Option<usize>,
 
+    /// How often W1 and W2 are gone through in each round
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    laps: Option<u8>,
+
     /// How long each closed loop counts, in milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
     window: Option<u64>,
@@ -154,7 +158,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         counted: Duration::from_millis(counted),
     };
     let quick = args.quick;
-    let counted = args.window.unwrap_or(if quick { 1_000 } else { 2_000 });
+    let counted = args.window.unwrap_or(if quick { 1_000 } else { 700 });
     let clients = match (args.clients.is_empty(), quick) {
         (false, _) => args.clients.clone(),
         (true, true) => vec![1, 64],
@@ -177,7 +181,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         nodes,
         workloads,
         rounds: args.rounds.unwrap_or(if quick { 2 } else { 5 }),
-        window: window(if quick { 300 } else { 700 }, counted),
+        laps: usize::from(args.laps.unwrap_or(if quick { 1 } else { 3 })),
+        window: window(if quick { 300 } else { 400 }, counted),
         clients,
         waiters: 10_000,
         held: 100_000,
@@ -215,6 +220,7 @@ fn write(
         versions: plan.peers.iter().map(version).collect(),
         plots,
         rounds: plan.rounds,
+        laps: plan.laps,
         warm_ms: plan.window.warm.as_millis(),
         counted_ms: plan.window.counted.as_millis(),
         is_realtime: machine::is_realtime(),

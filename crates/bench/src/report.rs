@@ -22,6 +22,7 @@ pub struct About {
     /// The plots that were drawn in this run.
     pub plots: Vec<String>,
     pub rounds: usize,
+    pub laps: usize,
     pub warm_ms: u128,
     pub counted_ms: u128,
     /// Whether generator and servers went before everything else on the machine.

@@ -1,7 +1,9 @@
 //! One run: all systems, all workloads, in turns.
 //!
 //! Within a round every system is measured at the same point before the next point comes, and rounds
-//! follow each other, so that whatever else the machine does hits all of them.
+//! follow each other, so that whatever else the machine does hits all of them. What takes a second or so
+//! is gone through in several laps of a round: many short looks far apart tell more about what is usual
+//! than one long look, because a machine that others share is fast or slow for a minute at a time.
 
 mod fleet;
 mod rare;
@@ -61,6 +63,8 @@ pub struct Plan {
     pub nodes: Vec<usize>,
     pub workloads: BTreeSet<Workload>,
     pub rounds: usize,
+    /// How often W1 and W2 are gone through in each round.
+    pub laps: usize,
     pub window: Window,
     /// How many clients, for W1.
     pub clients: Vec<usize>,
@@ -131,11 +135,8 @@ pub async fn run(plan: &Plan) -> anyhow::Result<Outcome> {
                 plan.rounds,
                 machine::load()
             ));
-            let sync = machine::bare_sync(&plan.places.data)?;
-            outcome.figures.add("sync.1n.1.disk.p50_ms", sync.quantile_ms(0.5));
-            outcome.figures.add("sync.1n.1.disk.p99_ms", sync.quantile_ms(0.99));
-            let steps = steps::Steps { plan, nodes, round, fleet: &mut fleet, out: &mut outcome };
-            steps.run().await;
+            let (fleet, out) = (&mut fleet, &mut outcome);
+            steps::Steps { plan, nodes, round, lap: 1, fleet, out }.run().await;
         }
         fleet.stop().await;
     }

@@ -127,9 +127,11 @@ pub(super) fn text(figures: &Figures, about: &About) -> String {
     );
     let _ = writeln!(
         out,
-        "- {} rounds. In each, all systems take their turn at one point before the next comes, every other \
+        "- {} rounds, and in each W1 and W2 {} times, so that a minute in which the machine is slow does not \
+         decide. All systems take their turn at one point before the next comes, every other \
          time in the opposite order; {} ms of warming up, then {} ms that count.{}",
         about.rounds,
+        about.laps,
         about.warm_ms,
         about.counted_ms,
         if workloads.iter().any(|one| ONCE.contains(one)) { ONE_ROUND } else { "" }

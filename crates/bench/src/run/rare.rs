@@ -144,7 +144,7 @@ impl Steps<'_> {
             servers.push((held, server, kept));
         }
         let window = self.plan.window;
-        for _ in 0..self.plan.rounds {
+        for _ in 0..self.plan.rounds * self.plan.laps {
             for (held, server, _) in &servers {
                 let done = cycle::run(Kind::Fencepost, server, GROWTH_CLIENTS, window).await?;
                 let seconds = window.counted.as_secs_f64();

@@ -8,6 +8,7 @@ use super::fleet::Fleet;
 use super::{Outcome, Plan, Workload, say, within};
 use crate::client::Kind;
 use crate::latency::Latency;
+use crate::machine;
 use crate::profile::Recording;
 use crate::server::{Server, System};
 use crate::table::number;
@@ -23,6 +24,8 @@ pub(super) struct Steps<'a> {
     pub(super) plan: &'a Plan,
     pub(super) nodes: usize,
     pub(super) round: usize,
+    /// Which lap of the round.
+    pub(super) lap: usize,
     pub(super) fleet: &'a mut Fleet,
     pub(super) out: &'a mut Outcome,
 }
@@ -31,11 +34,19 @@ impl Steps<'_> {
     pub(super) async fn run(mut self) {
         let workloads = self.plan.workloads.clone();
         let has = |workload| workloads.contains(&workload);
-        if has(Workload::W1) {
-            self.cycles().await;
+        for lap in 1..=self.plan.laps {
+            self.lap = lap;
+            let outcome = self.bare_syncs();
+            self.out.note("sync", outcome);
+            if has(Workload::W1) {
+                self.cycles().await;
+            }
+            if has(Workload::W2) {
+                self.hand_overs().await;
+            }
         }
         if has(Workload::W2) {
-            self.hand_overs().await;
+            self.waiters_of_one_process().await;
         }
         if has(Workload::W3) {
             self.renewals().await;
@@ -64,7 +75,15 @@ impl Steps<'_> {
         }
     }
 
-    /// The kinds of clients that are wanted, of these; every other round in the opposite order, so that
+    /// What the disk takes by itself.
+    fn bare_syncs(&mut self) -> anyhow::Result<()> {
+        let sync = machine::bare_sync(&self.plan.places.data)?;
+        self.out.figures.add("sync.1n.1.disk.p50_ms", sync.quantile_ms(0.5));
+        self.out.figures.add("sync.1n.1.disk.p99_ms", sync.quantile_ms(0.99));
+        Ok(())
+    }
+
+    /// The kinds of clients that are wanted, of these; every other lap in the opposite order, so that
     /// nobody always comes after the same neighbour.
     pub(super) fn wanted(&self, kinds: &[Kind]) -> Vec<Kind> {
         let is_wanted = |kind: &&Kind| {
@@ -74,7 +93,7 @@ impl Steps<'_> {
             self.plan.peers.contains(&system) && can_be && !is_left_out
         };
         let mut wanted: Vec<Kind> = kinds.iter().filter(is_wanted).copied().collect();
-        if self.round.is_multiple_of(2) {
+        if !(self.round + self.lap).is_multiple_of(2) {
             wanted.reverse();
         }
         wanted
@@ -138,8 +157,9 @@ impl Steps<'_> {
         let (point, who) = (clients.to_string(), kind.name());
         let cell = format!("w1-{}n-{point}-{who}", self.nodes);
         let is_ours = matches!(kind.system(), System::Fencepost | System::Baseline);
-        // The last round, when everything is warm.
-        let is_profiled = self.plan.profile && is_ours && self.round == self.plan.rounds;
+        // The last one, when everything is warm.
+        let is_last = self.round == self.plan.rounds && self.lap == self.plan.laps;
+        let is_profiled = self.plan.profile && is_ours && is_last;
         let server = self.fleet.kept(kind).await?;
         let recording = if is_profiled {
             let length = window.warm + window.counted;
@@ -186,6 +206,9 @@ impl Steps<'_> {
             let outcome = self.hand_over(kind).await;
             self.note(&format!("w2 {}", kind.name()), kind, outcome);
         }
+    }
+
+    async fn waiters_of_one_process(&mut self) {
         let has_time = !self.plan.quick && self.nodes == 1;
         if has_time && self.plan.peers.contains(&System::Fencepost) {
             for waiters in [WAITERS, self.plan.waiters] {
@@ -196,7 +219,8 @@ impl Steps<'_> {
     }
 
     async fn hand_over(&mut self, kind: Kind) -> anyhow::Result<()> {
-        let (window, name) = (self.plan.window, format!("{}-{}", kind.name(), self.round));
+        let (window, name) =
+            (self.plan.window, format!("{}-{}-{}", kind.name(), self.round, self.lap));
         let done = if kind == Kind::Etcd {
             // A used etcd may never again grant to a waiter of its lock service.
             let server = self.fleet.fresh(kind).await?;

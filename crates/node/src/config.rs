@@ -32,6 +32,9 @@ pub struct NodeConfig {
     /// How long entries wait for company on their way to members that are not needed for a majority, in
     /// microseconds.
     pub spare_wait: u64,
+    /// How long they wait if no majority has them, in microseconds: whoever is needed for it may have
+    /// stalled.
+    pub spare_patience: u64,
     /// How long a renewal waits for company, in microseconds. At this length a hundred thousand
     /// sessions cost forty syncs a second. A twentieth of the shortest lease is not missed.
     pub renewal_wait: u64,
@@ -69,7 +72,8 @@ impl NodeConfig {
             in_flight_max: 8,
             linger: 1_000,
             commit_wait: 1_000,
-            spare_wait: 2_000,
+            spare_wait: 8_000,
+            spare_patience: 2_000,
             renewal_wait: 25_000,
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,

@@ -78,7 +78,7 @@ fn new_entries_and_their_commit_do_not_wait_for_a_heartbeat() {
         // Every time at another distance from the next heartbeat.
         cluster.run(33 * MS);
         cluster.propose(leader, put(&format!("k{number}")));
-        cluster.run(20 * MS);
+        cluster.run(30 * MS);
         for (id, node) in cluster.running() {
             assert_eq!(node.machine().state().range(&every_key()).count, number, "member {id}");
         }
@@ -154,7 +154,7 @@ fn entries_go_to_a_majority_at_once_and_to_the_others_in_company() {
     let (mut cluster, leader, others) = quick_cluster();
     let moments = sent_for_entries(&mut cluster, leader, others);
     assert!(moments[0] >= ENTRIES, "one is needed for every entry: {moments:?}");
-    assert!(moments[1] <= ENTRIES / 2, "the other is not: {moments:?}");
+    assert!(moments[1] <= ENTRIES / 10, "the other is not: {moments:?}");
     cluster.run(20 * MS);
     assert!(hashes_agree(&cluster), "it has all of them all the same");
 }
@@ -183,6 +183,30 @@ fn a_member_that_falls_behind_changes_places_with_a_spare_one() {
         cluster.run(MS / 2);
         assert!(cluster.answers.contains_key(&request), "entry {number} waits for somebody");
     }
+}
+
+/// Whoever is needed for a majority may have stalled.
+#[test]
+fn what_is_not_committed_waits_for_company_only_a_moment() {
+    let (mut cluster, leader, [prompt, _]) = quick_cluster();
+    cluster.isolate(prompt);
+    cluster.propose(leader, put("k"));
+    cluster.run(MS);
+    let due = cluster.node(leader).next_turn().expect("it waits for company");
+    assert!(due.0 < cluster.now + 2 * MS, "it is due at {due:?}, and now is {}", cluster.now);
+}
+
+#[test]
+fn a_read_at_a_spare_member_does_not_wait_for_company() {
+    let (mut cluster, leader, [prompt, spare]) = quick_cluster();
+    let request = cluster.propose(leader, put("k"));
+    cluster.run(MS);
+    assert!(cluster.answers.contains_key(&request));
+    let last = |id| cluster.node(id).last_index();
+    assert!(last(spare) < last(prompt), "the entry waits for company");
+    let read = cluster.read(spare);
+    cluster.run(MS);
+    assert!(cluster.reads.contains(&read), "the read waits as well");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::io::{MemberId, Micros};
 
 /// For so many ticks after a member has passed on such a command it is held to have clients: two seconds.
 /// Clients often begin at any member and go on to the leader; those who stay and wait longer than this hear
-/// of their locks a few milliseconds later.
+/// of their locks up to nine milliseconds later.
 const CLIENTS_KEPT: u64 = 200;
 
 /// What the others know of what is committed.

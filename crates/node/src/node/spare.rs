@@ -4,7 +4,8 @@
 //! on it takes time from those whom somebody waits for, wherever they share something: a network, a disk,
 //! a machine. So the leader sends it to as many of those who are furthest as a majority needs. What is for
 //! the others waits for more of the same, for `spare_wait` at most; then they read, write and confirm all of
-//! it at once. Whoever falls behind is overtaken, and changes places with a spare one by itself.
+//! it at once. Whoever falls behind is overtaken, and changes places with a spare one by itself: what is not
+//! committed waits no longer than `spare_patience`.
 
 use raft::ProgressState;
 use raft::prelude::{Message, MessageType};
@@ -15,14 +16,31 @@ use crate::io::{MemberId, Micros, Output, PeerMessage};
 /// What waits for those who are not needed for a majority.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
-    held: Vec<Message>,
-    since: Option<Micros>,
+    /// In the order in which they came.
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    since: Micros,
+    message: Message,
+}
+
+impl Held {
+    /// The last entry that it brings.
+    fn last(&self) -> u64 {
+        self.message.entries.last().map_or(0, |entry| entry.index)
+    }
+
+    fn after(&self, wait: u64) -> Micros {
+        Micros(self.since.0.saturating_add(wait))
+    }
 }
 
 impl Spare {
     /// Whether something waits for this member.
     pub(super) fn waits_for(&self, member: MemberId) -> bool {
-        self.held.iter().any(|message| message.to == member)
+        self.held.iter().any(|held| held.message.to == member)
     }
 }
 
@@ -30,8 +48,7 @@ impl Node {
     pub(super) fn send(&mut self, messages: Vec<Message>, outputs: &mut Vec<Output>) {
         for message in messages {
             if self.can_wait(&message) {
-                self.spare.since.get_or_insert(self.now);
-                self.spare.held.push(message);
+                self.spare.held.push(Held { since: self.now, message });
             } else {
                 self.send_to_spare(Some(message.to), outputs);
                 self.send_now(&message, outputs);
@@ -48,18 +65,20 @@ impl Node {
 
     /// By when something is to be sent to those who are not needed for a majority.
     pub(super) fn spare_at(&self) -> Option<Micros> {
-        self.spare.since.map(|since| Micros(since.0.saturating_add(self.config.spare_wait)))
+        let (held, commit) = (&self.spare.held, self.commit());
+        let company = held.first().map(|first| first.after(self.config.spare_wait));
+        // What is not committed yet stands at the end.
+        let stuck = held.iter().rev().take_while(|held| held.last() > commit).last();
+        let majority = stuck.map(|stuck| stuck.after(self.config.spare_patience));
+        company.into_iter().chain(majority).min()
     }
 
     /// Sends what waits for this member, or for all.
     fn send_to_spare(&mut self, to: Option<MemberId>, outputs: &mut Vec<Output>) {
-        let is_due = |message: &mut Message| to.is_none_or(|to| message.to == to);
-        let due: Vec<Message> = self.spare.held.extract_if(.., is_due).collect();
-        for message in due {
-            self.send_now(&message, outputs);
-        }
-        if self.spare.held.is_empty() {
-            self.spare.since = None;
+        let is_due = |held: &mut Held| to.is_none_or(|to| held.message.to == to);
+        let due: Vec<Held> = self.spare.held.extract_if(.., is_due).collect();
+        for held in due {
+            self.send_now(&held.message, outputs);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -42,6 +43,23 @@ pub fn cpu_of_all() -> f64 {
     // user nice system idle iowait irq softirq steal
     let busy = numbers.take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4);
     busy.filter_map(|(_, word)| word.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+}
+
+/// How long the machine is looked at, and how many cores may be busy, for it to count as quiet.
+const LOOK: Duration = Duration::from_millis(100);
+const QUIET_CORES: f64 = 0.2;
+/// Something may always be at work.
+const LOOKS_MAX: usize = 10;
+
+/// Waits until whoever was measured last has done what was left to do, so that nobody else pays for it.
+pub async fn settle() {
+    for _ in 0..LOOKS_MAX {
+        let before = cpu_of_all();
+        clock::pass(LOOK).await;
+        if cpu_of_all() - before <= QUIET_CORES * LOOK.as_secs_f64() {
+            return;
+        }
+    }
 }
 
 /// Whether this run goes before everything else on the machine.

@@ -129,7 +129,8 @@ pub(super) fn text(figures: &Figures, about: &About) -> String {
         out,
         "- {} rounds, and in each W1 and W2 {} times, so that a minute in which the machine is slow does not \
          decide. All systems take their turn at one point before the next comes, every other \
-         time in the opposite order; {} ms of warming up, then {} ms that count.{}",
+         time in the opposite order. Each waits, for a second at most, until a fifth of a core or less is busy; then \
+         {} ms of warming up, and {} ms that count.{}",
         about.rounds,
         about.laps,
         about.warm_ms,

@@ -161,6 +161,7 @@ impl Steps<'_> {
         let is_last = self.round == self.plan.rounds && self.lap == self.plan.laps;
         let is_profiled = self.plan.profile && is_ours && is_last;
         let server = self.fleet.kept(kind).await?;
+        machine::settle().await;
         let recording = if is_profiled {
             let length = window.warm + window.counted;
             Some(Recording::start(server.pids(), length, &self.plan.places.out, &cell)?)
@@ -224,11 +225,13 @@ impl Steps<'_> {
         let done = if kind == Kind::Etcd {
             // A used etcd may never again grant to a waiter of its lock service.
             let server = self.fleet.fresh(kind).await?;
+            machine::settle().await;
             let done = within(window, handoff::run(kind, &server, WAITERS, &name, window)).await;
             server.stop().await;
             done?
         } else {
             let server = self.fleet.kept(kind).await?;
+            machine::settle().await;
             within(window, handoff::run(kind, server, WAITERS, &name, window)).await?
         };
         self.add_hand_over(kind.name(), WAITERS, &done);
@@ -265,6 +268,7 @@ impl Steps<'_> {
         let name = format!("shared-{}-{waiters}", self.round);
         // Their leases outlive them, and nobody else is to be measured beside those.
         let server = self.fleet.fresh(Kind::Fencepost).await?;
+        machine::settle().await;
         let done = within(window, handoff::run_shared(&server, waiters, &name, window)).await;
         server.stop().await;
         self.add_hand_over("fencepost-shared", waiters, &done?);
@@ -320,6 +324,7 @@ impl Steps<'_> {
                 Some(own) => own,
                 None => self.fleet.kept(kind).await?,
             };
+            machine::settle().await;
             let done = within(window, renew::run(kind, server, *shape, window)).await?;
             self.add("w3", point, who, "per_s", done.per_s);
             self.add("w3", point, who, "cores_servers", done.cores.servers);

@@ -263,17 +263,19 @@ impl Observer for Places {
 /// Each change of threads takes as long as a part of a sync.
 #[test]
 fn whoever_asks_a_node_that_is_alone_takes_the_turn_by_itself() {
-    const WRITES: usize = 100;
+    const WRITES: usize = 10_000;
     let (_folder, _, cluster) = cluster(1);
     let handle = cluster.nodes()[0].handle();
     let (sender, places) = sync_channel(10 * WRITES);
     handle.observe(Box::new(Places(sender)));
-    for number in 0..WRITES {
-        write(handle, &format!("k{number}"));
-    }
-    // The loop's own thread may have been at it for some of them.
     let here = std::thread::current().id();
-    assert!(places.try_iter().any(|place| place == here), "another thread has done it all");
+    // Whenever the loop's own thread is at it just then, it does this too: on a busy machine that may be so many
+    // times in a row.
+    let is_done_here = (0..WRITES).any(|number| {
+        write(handle, &format!("k{number}"));
+        places.try_iter().any(|place| place == here)
+    });
+    assert!(is_done_here, "another thread has done it all");
 }
 
 /// Tells what comes in which order, as answers and as notices.

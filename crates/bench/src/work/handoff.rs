@@ -116,6 +116,7 @@ async fn contend(
         done.push(contender);
     }
     ensure!(!arena.broken.load(Ordering::SeqCst), "two clients held the lock at once");
+    ensure!(grants.iter().sum::<u64>() > 0, "nobody was granted the lock while it counted");
     let (most, fewest) = (grants.iter().max(), grants.iter().min());
     let unfairness = most.unwrap_or(&0) - fewest.unwrap_or(&0);
     let per_s = window.rate(grants.iter().sum());

@@ -67,8 +67,7 @@ impl Node {
     pub(super) fn spare_at(&self) -> Option<Micros> {
         let (held, commit) = (&self.spare.held, self.commit());
         let company = held.first().map(|first| first.after(self.config.spare_wait));
-        // What is not committed yet stands at the end.
-        let stuck = held.iter().rev().take_while(|held| held.last() > commit).last();
+        let stuck = held.iter().find(|held| held.last() > commit);
         let majority = stuck.map(|stuck| stuck.after(self.config.spare_patience));
         company.into_iter().chain(majority).min()
     }

@@ -23,6 +23,7 @@ mod joining;
 mod link;
 mod lobby;
 mod log_writer;
+mod lookout;
 mod mail;
 mod notice;
 mod pile;

@@ -80,10 +80,19 @@ impl<T> Pile<T> {
             return false;
         }
         state.items.append(items);
-        if !state.is_claimed && std::mem::take(&mut state.sleeps) {
+        self.wake(state);
+        true
+    }
+
+    /// Wakes the worker if it sleeps and there is something for it. The pile is free by then: on a busy core
+    /// the worker may run at once, and would only find out that it has to wait.
+    fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
+        let has_work = !state.items.is_empty() && !state.is_claimed;
+        let wakes = has_work && std::mem::take(&mut state.sleeps);
+        drop(state);
+        if wakes {
             self.some.notify_one();
         }
-        true
     }
 
     /// Lets the caller work in place of the worker, if that one has nothing to do. What is pushed
@@ -99,9 +108,7 @@ impl<T> Pile<T> {
     pub fn give_back(&self) {
         let mut state = self.state();
         state.is_claimed = false;
-        if !state.items.is_empty() && std::mem::take(&mut state.sleeps) {
-            self.some.notify_one();
-        }
+        self.wake(state);
     }
 
     /// Puts one thing on the pile. See [`Pile::push_all`].

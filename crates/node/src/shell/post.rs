@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::edge;
+use super::lookout::Lookout;
 use super::question::fill;
 use super::server::Door;
 use crate::io::{MemberId, PeerMessage};
@@ -53,7 +54,7 @@ impl Post {
 
 /// Gives the connection back when it is over. An error, if somebody else listens instead.
 pub(super) fn listen_to(door: &dyn Door, mut ear: Ear, post: &Post) -> Result<TcpStream, Relieved> {
-    let mut messages = Vec::new();
+    let (mut messages, mut lookout) = (Vec::new(), Lookout::default());
     loop {
         let work = match ear.hear(&mut messages) {
             Ok(_) if messages.is_empty() => Some(Vec::new()),
@@ -61,12 +62,15 @@ pub(super) fn listen_to(door: &dyn Door, mut ear: Ear, post: &Post) -> Result<Tc
             Err(_) => None,
         };
         let Some(work) = work else { return Ok(ear.stream) };
-        if !work.is_empty() {
+        let next = if work.is_empty() {
+            fill(&mut ear.buffer, &mut ear.stream)
+        } else {
             post.leave(ear);
             door.write(work);
             ear = post.come_back().ok_or(Relieved)?;
-        }
-        if fill(&mut ear.buffer, &mut ear.stream).is_err() {
+            lookout.wait(&mut ear.buffer, &ear.stream)
+        };
+        if next.is_err() {
             return Ok(ear.stream);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! To wake a thread that sleeps takes 20 to 60 µs on a small virtual machine, because a core with nothing to
 //! do has to be woken first. Where a lock goes from hand to hand, or few clients ask one thing at a time, a
-//! follower hears of an entry every few hundred microseconds, and each of them waits for that. So whoever
+//! follower hears of an entry every few hundred microseconds, and each entry waits for its waking. So whoever
 //! has just written something looks out for the next for a moment, but only if the one before came as
 //! quickly: a member that is asked for little sleeps as ever. It gives way to whoever else wants its core.
 

@@ -44,6 +44,8 @@
 //! *sent*, on a clock that goes on while the machine sleeps, less one percent of the TTL and 50 ms.
 //! If nothing is confirmed for the safety window, half the TTL, a guard is lost: its
 //! [`cancel_token`](Guard::cancel_token) is cancelled and its work has the rest of the TTL to stop in.
+//! While twenty callers or more wait for answers that come quickly, the thread stays awake for them, and
+//! takes what nobody else wants of one core.
 //!
 //! Every acquire has a lease of its own, so that a loss loses nothing else. A request that was not
 //! answered is sent again under the same number, over whatever connection there is, and acts once.

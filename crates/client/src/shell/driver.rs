@@ -12,6 +12,7 @@ use super::handout::Handouts;
 use super::hold_state::HoldState;
 use super::inbox::Inbox;
 use super::link::{self, LinkEvent};
+use super::lookout::{Lookout, look_out};
 use super::outgoing::Outgoing;
 use super::porter::Post;
 use super::reply::{Granted, LeaseState, Order, Reply};
@@ -58,6 +59,7 @@ pub(super) struct Driver {
     handouts: Handouts,
     post: Arc<Post>,
     turn: Turn,
+    lookout: Lookout,
 }
 
 struct Link {
@@ -95,6 +97,7 @@ impl Driver {
             handouts: Handouts::new(Arc::clone(&post)),
             post,
             turn: Turn::of(0),
+            lookout: Lookout::default(),
         }
     }
 
@@ -117,6 +120,9 @@ impl Driver {
             if self.is_done() {
                 return;
             }
+            let since = BootTime::now();
+            let awake = self.lookout.awake(self.replies.len());
+            look_out(since, awake, || inbox.has_orders() || !self.from_link.is_empty()).await;
             let pause = self.pause();
             tokio::select! {
                 () = inbox.wait() => {}
@@ -125,6 +131,7 @@ impl Driver {
                 }
                 () = tokio::time::sleep(pause) => {}
             }
+            self.lookout.learn(BootTime::now().since(since));
         }
     }
 

@@ -60,6 +60,12 @@ impl Inbox {
         std::mem::swap(&mut orders.list, list);
     }
 
+    /// Whether there are orders that nobody holds back.
+    pub(super) fn has_orders(&self) -> bool {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        !orders.is_held && !orders.list.is_empty()
+    }
+
     pub(super) async fn wait(&self) {
         self.arrived.notified().await;
     }

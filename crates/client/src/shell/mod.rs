@@ -10,6 +10,7 @@ mod handout;
 mod hold_state;
 mod inbox;
 mod link;
+mod lookout;
 mod outgoing;
 mod porter;
 mod reply;

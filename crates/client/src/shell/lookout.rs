@@ -1,0 +1,78 @@
+//! Staying awake for answers, where that pays.
+//!
+//! A thread that sleeps on a core with nothing else to do takes 20 to 60 µs to wake on a small virtual machine,
+//! and whoever wakes it 13 µs: that is the server, which could answer others meanwhile. With one request at a
+//! time this is a part of one answer's time. With many at once, all of them wait for it together, and the
+//! server waits for all of them after that. So if many wait, the session's thread looks out for their answers
+//! for a moment before it sleeps, and gives way to whoever else wants its core.
+
+use std::time::Duration;
+
+use crate::boot_time::BootTime;
+
+/// So many must wait for it to be worth staying awake.
+const MANY: usize = 20;
+/// How long to look out. In vain it costs as much once, and then not again before something has come as
+/// soon as this.
+const AWAKE: Duration = Duration::from_micros(200);
+
+/// How the thread waits.
+#[derive(Default)]
+pub(super) struct Lookout {
+    /// Whether the last wait was over so soon that it was worth staying awake for, or would have been.
+    pays: bool,
+}
+
+impl Lookout {
+    /// How long to stay awake while so many wait for answers.
+    pub(super) fn awake(&self, waiting: usize) -> Duration {
+        if self.pays && waiting >= MANY { AWAKE } else { Duration::ZERO }
+    }
+
+    /// The wait took so long.
+    pub(super) fn learn(&mut self, waited: Duration) {
+        self.pays = waited <= AWAKE;
+    }
+}
+
+/// Lets everybody else run, on this thread and on others, until something is there or the time is over.
+pub(super) async fn look_out(since: BootTime, awake: Duration, mut is_there: impl FnMut() -> bool) {
+    while BootTime::now().since(since) < awake && !is_there() {
+        std::thread::yield_now();
+        // Looks at the connections as well.
+        tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_awake_for_many_and_only_while_that_pays() {
+        let mut lookout = Lookout::default();
+        assert_eq!(lookout.awake(MANY), Duration::ZERO, "nothing speaks for it yet");
+        lookout.learn(AWAKE);
+        assert_eq!(lookout.awake(MANY), AWAKE);
+        assert_eq!(lookout.awake(MANY - 1), Duration::ZERO, "they are too few");
+        lookout.learn(AWAKE + Duration::from_micros(1));
+        assert_eq!(lookout.awake(MANY), Duration::ZERO, "once in vain is enough");
+    }
+
+    #[tokio::test]
+    async fn whoever_looks_out_lets_others_run_and_sees_what_they_bring() {
+        let (bring, mut brought) = tokio::sync::mpsc::channel(1);
+        let other = tokio::spawn(async move { bring.send("an answer").await });
+        // Longer than anybody waits for a test: only the answer ends it.
+        look_out(BootTime::now(), Duration::from_secs(3_600), || !brought.is_empty()).await;
+        assert_eq!(brought.recv().await, Some("an answer"));
+        other.await.expect("it ends").expect("somebody listens");
+    }
+
+    #[tokio::test]
+    async fn nobody_looks_out_for_longer_than_said() {
+        look_out(BootTime::now(), AWAKE, || false).await;
+        look_out(BootTime::now(), Duration::ZERO, || unreachable!("there is no time to look"))
+            .await;
+    }
+}

@@ -79,3 +79,22 @@ impl Inbox {
         drop(unread);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Input;
+
+    #[test]
+    fn orders_that_are_held_back_are_there_when_they_are_let_go() {
+        let inbox = Inbox::default();
+        assert!(!inbox.has_orders());
+        inbox.hold();
+        inbox.push(Order::Tell(Input::Tick));
+        assert!(!inbox.has_orders(), "more will follow");
+        inbox.let_go();
+        assert!(inbox.has_orders());
+        inbox.swap(&mut Vec::new());
+        assert!(!inbox.has_orders(), "they were taken");
+    }
+}

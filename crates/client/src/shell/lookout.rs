@@ -1,10 +1,9 @@
 //! Staying awake for answers, where that pays.
 //!
-//! A thread that sleeps on a core with nothing else to do takes 20 to 60 µs to wake on a small virtual machine,
-//! and whoever wakes it 13 µs: that is the server, which could answer others meanwhile. With one request at a
-//! time this is a part of one answer's time. With many at once, all of them wait for it together, and the
-//! server waits for all of them after that. So if many wait, the session's thread looks out for their answers
-//! for a moment before it sleeps, and gives way to whoever else wants its core.
+//! To wake a thread that sleeps takes 20 to 60 µs on a small virtual machine, if its core has nothing else to
+//! do, and 13 of them are taken from whoever sends the answers, who could work on others meanwhile. If many
+//! wait, all of them wait for that, and the server then waits for all of them. So the session's thread looks
+//! out for their answers for a moment before it sleeps, and gives way to whoever else wants its core.
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 //! other options; `--help` after the verb shows them. `docs/benchmarking.md` is the manual.
 //! Guarantees: nothing is measured that was not built from this tree, or from the named revision.
 
-mod baseline;
-mod build;
+pub(crate) mod baseline;
+pub(crate) mod build;
 mod instructions;
 mod options;
 

@@ -20,6 +20,7 @@ mod steps;
 mod stores;
 mod test;
 mod tidy;
+mod upgrade;
 mod verify;
 
 use std::env;
@@ -53,6 +54,8 @@ enum Verb {
     Sim(sim::Args),
     /// Run the simulator for hours: fresh seeds, planted bugs, and every seed twice
     Soak(soak::Args),
+    /// Upgrade a cluster of real processes from an earlier revision, under load
+    Upgrade(upgrade::Args),
     /// Measure Fencepost beside etcd, ZooKeeper and Redis, in one run
     Bench(bench::Args),
 }
@@ -78,6 +81,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Tidy => tidy::run(&root),
         Verb::Pyjwt => pyjwt::run(&root),
         Verb::Sim(args) => sim::run(&root, args),
+        Verb::Upgrade(args) => upgrade::run(&root, args),
         Verb::Soak(args) => soak::run(&root, args),
         Verb::Bench(args) => bench::run(&root, args),
     }

@@ -10,6 +10,7 @@ use crate::command::cargo_with;
 use crate::sim::simulate;
 use crate::steps::Steps;
 use crate::stores;
+use crate::upgrade;
 
 /// How many seeds are run twice, each of them.
 const META_SEEDS: &str = "2000";
@@ -35,6 +36,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     steps.run("every seed twice", || {
         simulate(root, &["--meta", "--fresh", "--seeds", META_SEEDS])
     })?;
+    steps.run("rolling upgrade", || upgrade::run(root, &upgrade::Args::default()))?;
     steps.run("beside a real etcd", || differential(root))?;
     steps.run("fresh seeds", || simulate(root, &["--fresh", "--minutes", &minutes, "--kinds"]))?;
     eprintln!("xtask soak: {}", steps.summary());

@@ -21,6 +21,7 @@ mod key;
 mod key_view;
 mod kv;
 mod lease;
+mod limits;
 mod lock;
 mod lock_view;
 mod logs;
@@ -87,6 +88,7 @@ enum Verb {
     Status(status::Args),
     Member(member::Args),
     Key(key::Args),
+    Limits(limits::Args),
     MoveLeader(move_leader::Args),
     Snapshot(snapshot::Args),
     Bench(bench::Args),
@@ -136,6 +138,7 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Status(args) => status::run(&args, common),
         Verb::Member(args) => member::run(args, common),
         Verb::Key(args) => key::run(args, common),
+        Verb::Limits(args) => limits::run(args, common),
         Verb::MoveLeader(args) => move_leader::run(&args, common),
         Verb::Snapshot(args) => snapshot::run(args, common),
         Verb::Bench(args) => bench::run(&args, common),

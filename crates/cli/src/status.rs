@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::common::{Common, block_on};
 use crate::failure::Told as _;
 use crate::ids::MemberId;
+use crate::limits;
 use crate::member_view::{self, HEADINGS, MemberView};
 use crate::output;
 use crate::words::{length, plain};
@@ -84,9 +85,17 @@ fn tell(
     line("locks", &format!("{locks}, with {holders} holders and {waiters} waiters"))?;
     line("leases", &status.leases.to_string())?;
     line("log time", &length(status.log_time_ms))?;
-    if header.incarnation > 0 {
-        line("restored", &format!("{} times", header.incarnation))?;
+    line("state", &limits::usage(status.used_bytes, status.quota_bytes))?;
+    if status.no_space {
+        line("alarm", "NOSPACE: a key was refused, see `fencepost limits show`")?;
     }
+    if header.incarnation > 0 {
+        line("incarnation", &format!("{}, restored from a backup", header.incarnation))?;
+    }
+    if status.grants_in_ms > 0 {
+        line("grants", &format!("none before {} have passed", length(status.grants_in_ms)))?;
+    }
+    line("level", &status.feature_level.to_string())?;
     let told_by = answered.map_or("a member that was removed", |member| &member.name);
     let (applied, snapshot) = (status.applied_index, status.snapshot_index);
     let version = &status.version;

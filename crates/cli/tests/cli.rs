@@ -27,6 +27,8 @@ mod herd;
 mod keys;
 #[path = "cli/leases.rs"]
 mod leases;
+#[path = "cli/limits.rs"]
+mod limits;
 #[path = "cli/locks.rs"]
 mod locks;
 #[path = "cli/members.rs"]

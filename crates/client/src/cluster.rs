@@ -110,10 +110,24 @@ impl Client {
     ///
     /// If the service cannot be reached, or refuses.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.snapshot_of(false).await
+    }
+
+    /// A backup of what the member that answers has applied, without asking the others. It works
+    /// without a leader, and may lack what was confirmed last.
+    ///
+    /// # Errors
+    ///
+    /// If the service cannot be reached, or refuses.
+    pub async fn snapshot_stale(&self) -> Result<Snapshot, Error> {
+        self.snapshot_of(true).await
+    }
+
+    async fn snapshot_of(&self, stale: bool) -> Result<Snapshot, Error> {
         let stream = self.shell().unary(true, |channel| async move {
             let client = ClusterServiceClient::new(channel);
             let mut client = client.max_decoding_message_size(ANSWER_LEN_MAX);
-            client.snapshot(pb::SnapshotRequest::default()).await
+            client.snapshot(pb::SnapshotRequest { stale }).await
         });
         Ok(Snapshot { stream: stream.await?, sum: 0, is_over: false })
     }

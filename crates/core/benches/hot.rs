@@ -9,7 +9,7 @@ use fencepost_core::{Action, LockName, Millis, State};
 use support::{LEASES, acquire, apply, grant, granted, hold, lease, name, release};
 
 fn cycle(criterion: &mut Criterion) {
-    let mut state = State::new();
+    let mut state = support::new_state();
     hold(&mut state, 100_000);
     let fresh: Vec<LockName> = (100_000..110_000).map(name).collect();
     let mut numbers = (0..fresh.len()).cycle();
@@ -24,7 +24,7 @@ fn cycle(criterion: &mut Criterion) {
 }
 
 fn renew(criterion: &mut Criterion) {
-    let mut state = State::new();
+    let mut state = support::new_state();
     for id in 1..=10_000 {
         grant(&mut state, id, Millis::from_secs(3_600));
     }
@@ -41,7 +41,7 @@ fn renew(criterion: &mut Criterion) {
 }
 
 fn snapshot(criterion: &mut Criterion) {
-    let mut state = State::new();
+    let mut state = support::new_state();
     hold(&mut state, 10_000);
     let mut bytes = Vec::new();
     state.encode(&mut bytes);

@@ -45,7 +45,7 @@ fn measured(work: &mut dyn FnMut()) {
 
 fn main() {
     for size in SIZES {
-        let mut state = State::new();
+        let mut state = support::new_state();
         hold(&mut state, size);
         for number in 0..REPEATS {
             grant(&mut state, OTHERS + number, Millis::from_secs(3_600));

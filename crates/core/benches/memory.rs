@@ -8,7 +8,6 @@
 
 mod support;
 
-use fencepost_core::State;
 use peak_alloc::PeakAlloc;
 
 use support::{hold, state_without_history};
@@ -31,7 +30,7 @@ fn main() {
         drop(state);
     }
     let before = ALLOCATOR.current_usage();
-    let mut state = State::new();
+    let mut state = support::new_state();
     hold(&mut state, 100_000);
     let with_history = ALLOCATOR.current_usage() - before;
     println!(

@@ -87,7 +87,7 @@ fn cycles(bars: &mut Bars) {
 
 fn cycle(size: u64) -> (f64, f64) {
     const PAIRS: u64 = 50_000;
-    let mut state = State::new();
+    let mut state = support::new_state();
     hold(&mut state, size);
     let mut map: BTreeMap<Vec<u8>, u64> =
         (0..size).map(|number| (name(number).to_vec(), number)).collect();
@@ -146,7 +146,7 @@ fn handover(bars: &mut Bars) {
 
 fn handover_among(waiters: u64) -> f64 {
     const HANDOVERS: u64 = 100_000;
-    let mut state = State::new();
+    let mut state = support::new_state();
     let lock = LockName::from("the/one/lock/that/everybody/wants");
     for id in 1..=waiters + 1 {
         grant(&mut state, id, Millis::from_secs(3_600));
@@ -236,7 +236,7 @@ fn expire(leases: u64, with_lock: bool) -> f64 {
     let rounds = if leases > 100_000 { 3 } else { ROUNDS };
     let mut times = Vec::new();
     for _ in 0..rounds {
-        let mut state = State::new();
+        let mut state = support::new_state();
         for id in 1..=leases {
             grant(&mut state, id, Millis::from_secs(30));
             if with_lock {

@@ -13,7 +13,7 @@ use crate::lock::Queue;
 use crate::record::{Contender, Record, Role, Spot, queue_form};
 use crate::signing::KeyStage;
 use crate::state::State;
-use crate::timer::Timer;
+use crate::timer::{Deadline, Timer};
 
 type Audit = Result<(), String>;
 
@@ -25,7 +25,20 @@ impl State {
         self.audit_holders()?;
         self.audit_calls_and_groups()?;
         self.audit_signing_keys()?;
+        self.audit_account()?;
         self.audit_timers()
+    }
+
+    /// The account of bytes and of hosts is what counting gives.
+    fn audit_account(&self) -> Audit {
+        let (counted, kept) = (self.counted_bytes(), (self.record_bytes, self.answer_bytes));
+        if counted != kept {
+            return Err(format!("bytes of records and answers: {kept:?}, counted {counted:?}"));
+        }
+        match self.hosts == self.counted_hosts() {
+            true => Ok(()),
+            false => Err(format!("clients of hosts: {:?}", self.hosts)),
+        }
     }
 
     /// Every attached key is in its lease's set, and every lease in its client's.
@@ -193,10 +206,10 @@ impl State {
 
     /// Exactly the timers that the rest of the state asks for are armed.
     fn audit_timers(&self) -> Audit {
-        let mut expected: BTreeSet<(LogTime, Timer)> = BTreeSet::new();
+        let mut expected: BTreeSet<Deadline> = BTreeSet::new();
         let mut arm = |at: LogTime, timer: Timer| {
             if at != LogTime::NEVER {
-                expected.insert((at, timer));
+                expected.insert(Deadline { at, timer });
             }
         };
         for (&id, lease) in &self.leases {
@@ -229,12 +242,12 @@ impl State {
             arm(self.recovering_until, Timer::Recovered);
         }
         // What is due but not ended yet may have lost its timer only by having fired.
-        let missing = expected.difference(self.timers.all()).find(|(at, _)| *at > self.now);
-        if let Some((at, timer)) = missing {
+        let missing = expected.difference(self.timers.all()).find(|one| one.at > self.now);
+        if let Some(Deadline { at, timer }) = missing {
             return Err(format!("no timer at {}: {timer:?}", at.0));
         }
-        let extra = self.timers.all().difference(&expected).find(|(at, _)| *at > self.now);
-        if let Some((at, timer)) = extra {
+        let extra = self.timers.all().difference(&expected).find(|one| one.at > self.now);
+        if let Some(Deadline { at, timer }) = extra {
             return Err(format!("a timer too many at {}: {timer:?}", at.0));
         }
         Ok(())

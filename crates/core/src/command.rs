@@ -133,8 +133,37 @@ pub enum Action {
     RetireKeys(NodeId),
     /// Let a key be believed no longer.
     RevokeKey(RevokeKey),
+    /// Change some limits and keep the others. From feature level 2 on.
+    ChangeLimits(ChangeLimits),
     /// A command from a later version, marked by its author as safe to pass over.
     Skipped(u32),
+}
+
+/// Changes some limits and keeps the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeLimits {
+    /// The longest lease.
+    pub ttl_max: Option<Millis>,
+    /// What the state may take.
+    pub quota: Option<QuotaChange>,
+    /// Leases that one client may have.
+    pub leases_per_client_max: Option<u32>,
+    /// Clients that may come from one address.
+    pub clients_per_address_max: Option<u32>,
+    /// Clear the alarm that a key was refused for want of space.
+    pub clear_no_space: bool,
+}
+
+/// How the quota changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaChange {
+    /// An operator sets it.
+    Bytes(u64),
+    /// An operator leaves it to the leader.
+    Auto,
+    /// The leader lowers it to fit the memory of the smallest voter. No effect if an operator has
+    /// set it.
+    Fit(u64),
 }
 
 /// Makes a lease.
@@ -221,6 +250,20 @@ pub struct Txn {
     pub success: Vec<Op>,
     /// Done otherwise.
     pub failure: Vec<Op>,
+}
+
+impl Txn {
+    /// Whether it may visit more keys than it names.
+    pub fn has_range(&self) -> bool {
+        let mut ops = self.success.iter().chain(&self.failure);
+        self.compares.iter().any(|compare| !compare.range.is_one())
+            || ops.any(|op| match op {
+                Op::Put(_) => false,
+                Op::DeleteRange(delete) => !delete.range.is_one(),
+                Op::Range(query) => !query.range.is_one(),
+                Op::Txn(txn) => txn.has_range(),
+            })
+    }
 }
 
 /// One operation of a transaction.

@@ -55,6 +55,16 @@ impl History {
         self.events.from(revision)
     }
 
+    /// The events from a revision on, without the first `skipped` of them, and how many bytes each
+    /// takes.
+    pub(crate) fn starting_behind(
+        &self,
+        revision: Revision,
+        skipped: usize,
+    ) -> impl Iterator<Item = (Arc<Event>, usize)> {
+        self.events.starting_behind(revision, skipped)
+    }
+
     /// Every event, as it is written.
     pub(crate) fn encoded(&self) -> impl Iterator<Item = &[u8]> {
         self.events.bytes()
@@ -78,6 +88,21 @@ impl History {
     fn drop_oldest_revision(&mut self) {
         if let Some(oldest) = self.events.oldest() {
             self.compact(oldest.next());
+        }
+    }
+
+    /// Hides all before `revision`. [`History::drop_compacted`] drops it.
+    pub(crate) fn hide(&mut self, revision: Revision) {
+        self.compacted = self.compacted.max(revision);
+    }
+
+    /// Drops events that are hidden, at most so many.
+    pub(crate) fn drop_compacted(&mut self, max: u32) {
+        for _ in 0..max {
+            if self.events.oldest().is_none_or(|oldest| oldest >= self.compacted) {
+                return;
+            }
+            self.bytes -= self.events.drop_oldest().unwrap_or_default();
         }
     }
 

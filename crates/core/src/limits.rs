@@ -4,7 +4,7 @@
 //! replica that refused a command which its neighbour accepted would diverge: apply looks only
 //! at the copy, and the copy changes only through the log.
 
-use crate::ids::Millis;
+use crate::ids::{LogTime, Millis};
 
 /// Bytes in a key, as the contract says: 1 KiB.
 pub const KEY_LEN_MAX: u32 = 1_024;
@@ -36,6 +36,33 @@ pub const NAMES_PER_ACQUIRE_MAX: u32 = 128;
 pub const TXN_OPS_MAX: u32 = 128;
 /// Operations in a transaction and all those inside it: what one entry may have to do.
 pub const TXN_TREE_OPS_MAX: u32 = 2_048;
+/// Keys that one command may visit, compares and counts included, from feature level 2 on.
+pub const COMMAND_KEYS_MAX: u64 = 100_000;
+/// Bytes that one command may answer, replace or remove, from feature level 2 on: 16 MiB.
+pub const COMMAND_BYTES_MAX: u64 = 16 << 20;
+/// What a key counts for among those bytes beside its own and its value's. A fixed number, because
+/// all builds must refuse the same commands.
+pub const KEY_VALUE_WEIGHT: u64 = 64;
+/// Keys that may be attached to one lease, from feature level 2 on. They all end at one revision. A
+/// session has up to 16,384 requests open, and may have one lease for all of them.
+pub const LEASE_KEYS_MAX: u32 = 20_000;
+/// Keys that one command removes from a range, from feature level 2 on. The caller goes on with
+/// the next command.
+pub const DELETE_KEYS_MAX: u64 = 4_096;
+/// Waiters that one entry grants beyond one for each queue that changed, from feature level 2 on.
+/// The others follow with the next entry.
+pub const GRANTS_PER_ENTRY_MAX: u32 = 16_384;
+/// Events that a compaction drops with each entry, from feature level 2 on.
+pub const COMPACTED_PER_ENTRY_MAX: u32 = 4_096;
+/// Keys of a queue that are searched for the holder that an event names, from level 2 on.
+pub const HOLDER_SEARCH_MAX: usize = 64;
+/// The longest lease of a cluster that began at feature level 2: an hour. After a restore no lease
+/// is granted for that long.
+pub const TTL_MAX_DEFAULT: Millis = Millis(3_600_000);
+/// How far a place in a queue is counted, from feature level 2 on.
+pub const POSITION_COUNTED_LEVEL_2: u32 = 1_000;
+/// A cluster whose log time is below this has just begun.
+pub const NEW_CLUSTER: LogTime = LogTime(60_000);
 /// Transactions inside transactions: deep enough for every client, shallow enough for the stack.
 pub const TXN_DEPTH_MAX: u32 = 8;
 /// Renewals in one command; a client with more leases sends a second command.
@@ -66,12 +93,8 @@ pub const SIGNING_KEYS_MAX: u32 = 256;
 /// How long a signing key that is spent stays at least: thirty days, far beyond the longest lease,
 /// because a holder may renew its lease for longer than that.
 pub const SIGNING_KEY_KEPT: Millis = SPAN_MAX;
-/// The least time after a restore during which no lease is granted.
-pub const RECOVERY_MIN: Millis = Millis(60_000);
-/// How far a restore moves the revision, beyond anything that the lost cluster can have given out.
-pub const RESTORE_JUMP: u64 = 1 << 40;
-/// The level of behaviour that this build can apply.
-pub const FEATURE_LEVEL: u32 = 1;
+/// The level of behaviour that this build can apply. Level 2 bounds the cost of a command.
+pub const FEATURE_LEVEL: u32 = 2;
 /// The level that every cluster begins at, whatever its builds can do: members of different
 /// builds must agree from the first entry on.
 pub const FEATURE_LEVEL_FIRST: u32 = 1;
@@ -80,7 +103,6 @@ pub const FEATURE_LEVEL_FIRST: u32 = 1;
 pub const EVENT_WEIGHT: usize = 160;
 
 const _: () = assert!(TTL_MIN.0 < TTL_MAX.0);
-const _: () = assert!(RECOVERY_MIN.0 <= TTL_MAX.0);
 const _: () = assert!(KEY_SUFFIX_LEN_MAX < KEY_LEN_MAX);
 
 /// The bounds in force, as part of the replicated state.

@@ -28,6 +28,7 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         Action::ForceRelease(force) => (Verb::Operate, &force.name),
         Action::Compact(_)
         | Action::SetLimits(_)
+        | Action::ChangeLimits(_)
         | Action::RaiseFeatureLevel(_)
         | Action::CallsAnswered(_)
         | Action::PublishKey(_)

@@ -11,6 +11,7 @@ use crate::event::Cause;
 use crate::ids::{LeaseId, LockName, Seq};
 use crate::mutant::Mutant;
 use crate::outcome::{Outcome, Reason};
+use crate::quota::answer_bytes;
 use crate::step::Step;
 
 /// The answers kept for one caller, by number.
@@ -20,6 +21,8 @@ pub(crate) struct Window {
     pub(crate) floor: Seq,
     /// In ascending order of numbers.
     pub(crate) answers: VecDeque<Answer>,
+    /// What the answers count for. Derived from them.
+    bytes: u64,
 }
 
 /// One kept answer.
@@ -33,6 +36,17 @@ pub(crate) struct Answer {
 }
 
 impl Window {
+    /// A window that was read.
+    pub(crate) fn new(floor: Seq, answers: VecDeque<Answer>) -> Window {
+        let bytes = answers.iter().map(|answer| answer_bytes(&answer.outcome)).sum();
+        Window { floor, answers, bytes }
+    }
+
+    /// What the answers count for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     fn find(&self, seq: Seq) -> Result<usize, usize> {
         // Most numbers are the caller's latest.
         if self.answers.back().is_none_or(|last| last.seq < seq) {
@@ -51,16 +65,20 @@ impl Window {
             return;
         }
         self.floor = upto;
-        while self.answers.front().is_some_and(|answer| answer.seq < upto) {
-            self.answers.pop_front();
+        while let Some(answer) = self.answers.pop_front_if(|answer| answer.seq < upto) {
+            self.bytes -= answer_bytes(&answer.outcome);
         }
     }
 
     /// Keeps an answer. The number was admitted before.
     pub(crate) fn keep(&mut self, seq: Seq, print: u32, outcome: Outcome) {
         let answer = Answer { seq, print, outcome };
+        self.bytes += answer_bytes(&answer.outcome);
         match self.find(seq) {
-            Ok(at) => self.answers[at] = answer,
+            Ok(at) => {
+                self.bytes -= answer_bytes(&self.answers[at].outcome);
+                self.answers[at] = answer;
+            }
             Err(at) => self.answers.insert(at, answer),
         }
     }
@@ -68,8 +86,24 @@ impl Window {
     /// Replaces the outcome of a kept answer, if it is still kept.
     pub(crate) fn amend(&mut self, seq: Seq, outcome: &Outcome) {
         if let Ok(at) = self.find(seq) {
-            self.answers[at].outcome = outcome.clone();
+            self.replace(at, outcome);
         }
+    }
+
+    /// Replaces the outcomes of all answers for which `is_meant` holds.
+    pub(crate) fn amend_all(&mut self, outcome: &Outcome, is_meant: impl Fn(&Outcome) -> bool) {
+        for at in 0..self.answers.len() {
+            if is_meant(&self.answers[at].outcome) {
+                self.replace(at, outcome);
+            }
+        }
+    }
+
+    fn replace(&mut self, at: usize, outcome: &Outcome) {
+        let answer = &mut self.answers[at];
+        self.bytes -= answer_bytes(&answer.outcome);
+        self.bytes += answer_bytes(outcome);
+        answer.outcome = outcome.clone();
     }
 }
 
@@ -88,8 +122,13 @@ impl Step<'_> {
         let window = self.window_of(once, action)?;
         let floor = window.floor.max(once.ack_upto);
         check_seq(once.seq, floor, window_len_max)?;
+        let before = window.bytes;
         window.acknowledge(floor);
-        let Some(answer) = window.get(once.seq) else {
+        let (freed, kept) = (before - window.bytes, window.answers.len());
+        let answer = window.get(once.seq).cloned();
+        self.state.answer_bytes -= freed;
+        let Some(answer) = answer else {
+            self.state.check_answer_room(kept)?;
             return Ok(Recall::Fresh);
         };
         let same = match answer.print {
@@ -100,7 +139,7 @@ impl Step<'_> {
         if !same {
             return Err(Reason::SeqReused(once.seq));
         }
-        let known = answer.outcome.clone();
+        let known = answer.outcome;
         if self.state.mutant(Mutant::RepeatActsAgain) {
             return Ok(Recall::Fresh);
         }
@@ -127,7 +166,9 @@ impl Step<'_> {
         // A request that ended its own lease has no window left, and needs none: every copy of
         // it is refused because the lease is gone.
         if let Some(window) = window {
+            let before = window.bytes;
             window.keep(once.seq, print, outcome.clone());
+            self.state.answer_bytes = self.state.answer_bytes + window.bytes - before;
         }
     }
 

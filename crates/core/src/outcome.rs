@@ -34,6 +34,8 @@ pub enum Outcome {
     Put(Option<Box<KeyValue>>),
     /// So many keys were removed; here they are, if that was asked for.
     Deleted(u64, Vec<KeyValue>),
+    /// The first keys of a range were removed, as many as one command may remove.
+    DeletedPart(Box<DeletedPart>),
     /// A transaction was done.
     Txn(Box<TxnAnswer>),
     /// The lock is held. This is the only answer that carries a token to somebody new.
@@ -59,6 +61,17 @@ pub enum Outcome {
     Denied(Denial),
     /// The request cannot be served; nothing was changed.
     Rejected(Reason),
+}
+
+/// The answer to the removal of a range that has more keys than one command may remove.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeletedPart {
+    /// So many keys were removed.
+    pub count: u64,
+    /// They, if that was asked for.
+    pub removed: Vec<KeyValue>,
+    /// The first key that was not removed.
+    pub next: Key,
 }
 
 /// A lease that was made.

@@ -52,6 +52,20 @@ impl KeyRange {
         }
     }
 
+    /// What is left of it from `start` on.
+    pub fn starting_at(self, start: Key) -> KeyRange {
+        match self {
+            KeyRange::One(key) => KeyRange::One(key),
+            KeyRange::Span(_, to) => KeyRange::Span(start, to),
+            KeyRange::From(_) => KeyRange::From(start),
+        }
+    }
+
+    /// Whether it names one key.
+    pub fn is_one(&self) -> bool {
+        matches!(self, KeyRange::One(_))
+    }
+
     /// The first key that can lie inside.
     pub fn start(&self) -> &Key {
         match self {

@@ -98,6 +98,18 @@ pub enum Reason {
     KeyRepeated,
     /// More operations in one list of a transaction than may be.
     TooManyOps(u64, u32),
+    /// The command would visit more keys than may be.
+    TooManyKeys(u64),
+    /// The command would answer, replace or remove more bytes than may be.
+    TooManyBytes(u64),
+    /// The state takes as many bytes as its quota allows.
+    NoSpace(u64),
+    /// The client has as many leases as one client may have.
+    ClientLeasesFull(u32),
+    /// As many clients came from the address as may be.
+    AddressClientsFull(u32),
+    /// As many keys are attached to the lease as may be.
+    LeaseKeysFull(u32),
     /// Transactions nested deeper than may be.
     TxnTooDeep(u32),
     /// History before this revision is gone.
@@ -175,6 +187,12 @@ impl Reason {
             Reason::LeaseGiven => "lease_given",
             Reason::KeyRepeated => "key_repeated",
             Reason::TooManyOps(..) => "too_many_ops",
+            Reason::TooManyKeys(_) => "too_many_keys",
+            Reason::TooManyBytes(_) => "too_many_bytes",
+            Reason::LeaseKeysFull(_) => "lease_keys_full",
+            Reason::NoSpace(_) => "no_space",
+            Reason::ClientLeasesFull(_) => "client_leases_full",
+            Reason::AddressClientsFull(_) => "address_clients_full",
             Reason::TxnTooDeep(_) => "txn_too_deep",
             Reason::Compacted(_) => "compacted",
             Reason::RevisionFuture(_) => "revision_future",
@@ -279,6 +297,22 @@ impl fmt::Display for Reason {
             Reason::KeyRepeated => f.write_str("a key would be written twice in one transaction"),
             Reason::TooManyOps(count, max) => {
                 write!(f, "{count} operations in a transaction, at most {max} are allowed")
+            }
+            Reason::TooManyKeys(max) => {
+                write!(f, "the request would visit more than {max} keys")
+            }
+            Reason::TooManyBytes(max) => {
+                write!(f, "the request would read, replace or remove more than {max} bytes")
+            }
+            Reason::LeaseKeysFull(max) => {
+                write!(f, "{max} keys are attached to the lease, no more are allowed")
+            }
+            Reason::NoSpace(quota) => write!(f, "the quota of {quota} bytes is used up"),
+            Reason::ClientLeasesFull(max) => {
+                write!(f, "the client has {max} leases, no more are allowed")
+            }
+            Reason::AddressClientsFull(max) => {
+                write!(f, "{max} clients came from this address, no more are allowed")
             }
             Reason::TxnTooDeep(max) => write!(f, "transactions nest at most {max} deep"),
             Reason::Compacted(oldest) => {

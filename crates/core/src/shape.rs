@@ -69,6 +69,7 @@ fn action(action: &Action, limits: &Limits) -> Check {
         | Action::CallsAnswered(_)
         | Action::NodeLost(_)
         | Action::SetLimits(_)
+        | Action::ChangeLimits(_)
         | Action::RaiseFeatureLevel(_)
         | Action::RetireKeys(_)
         | Action::RevokeKey(_)

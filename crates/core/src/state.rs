@@ -12,14 +12,15 @@ use crate::ids::{
     Boot, ClientId, Key, LeaseId, LockName, LogTime, Millis, NodeId, PublicKey, Revision,
 };
 use crate::lease::{Client, Lease};
-use crate::limits::{self, Limits};
+use crate::limits::{self, COMPACTED_PER_ENTRY_MAX, GRANTS_PER_ENTRY_MAX, LEASE_KEYS_MAX, Limits};
 use crate::lock::{Delay, Floor, Queue};
 use crate::mutant::Mutant;
 use crate::outcome::Reply;
+use crate::quota::Quota;
 use crate::record::Record;
 use crate::signing::SigningKey;
 use crate::step::Step;
-use crate::timer::Timers;
+use crate::timer::{Timer, Timers};
 use crate::work::Work;
 
 /// What applying an entry did, as data. Whoever runs the state delivers it.
@@ -73,6 +74,7 @@ pub struct State {
     /// How often the two above have changed.
     pub(crate) signing_changes: u64,
     pub(crate) history: History,
+    pub(crate) quota: Quota,
 
     // Derived from the above.
     pub(crate) locks: BTreeMap<LockName, Queue>,
@@ -83,9 +85,17 @@ pub struct State {
     /// The contenders that are bound to the calls of a member's boot.
     pub(crate) calls: BTreeMap<(NodeId, Boot), BTreeSet<Key>>,
     pub(crate) timers: Timers,
+    /// The bytes of all keys, values and metadata.
+    pub(crate) record_bytes: u64,
+    /// What all kept answers count for.
+    pub(crate) answer_bytes: u64,
+    /// How many clients each host has.
+    pub(crate) hosts: BTreeMap<Box<str>, u32>,
 
     /// How many leases the commands of the present entry may still end because they are due.
     pub(crate) dead_left: u32,
+    /// How many waiters the present entry may still grant.
+    pub(crate) grants_left: u32,
     /// What was done so far, for people.
     pub(crate) work: Work,
 
@@ -122,12 +132,17 @@ impl State {
             rotations: BTreeMap::new(),
             signing_changes: 0,
             history: History::default(),
+            quota: Quota::default(),
             locks: BTreeMap::new(),
             owners: BTreeMap::new(),
             groups: BTreeMap::new(),
             calls: BTreeMap::new(),
             timers: Timers::default(),
+            record_bytes: 0,
+            answer_bytes: 0,
+            hosts: BTreeMap::new(),
             dead_left: 0,
+            grants_left: 0,
             work: Work::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -138,14 +153,22 @@ impl State {
     ///
     /// Total: every entry that can be decoded has a defined effect, and refusals are answers.
     pub fn apply(&mut self, entry: Entry) -> Effects {
-        self.apply_all(entry.at, entry.commands.into_iter())
+        self.apply_all(entry.at, entry.commands.into_iter(), true)
     }
 
-    /// As [`State::apply`], for an entry whose commands are not in one place.
+    /// As [`State::apply`], for an entry that no caller waits for. The state and the events are
+    /// the same; the answers of reads inside transactions are empty.
+    pub fn apply_unanswered(&mut self, entry: Entry) -> Effects {
+        self.apply_all(entry.at, entry.commands.into_iter(), false)
+    }
+
+    /// As [`State::apply`], for an entry whose commands are not in one place. `answers` says
+    /// whether callers are owed the answers.
     pub fn apply_all(
         &mut self,
         at: LogTime,
         commands: impl ExactSizeIterator<Item = Command>,
+        answers: bool,
     ) -> Effects {
         let mut effects = Effects::default();
         assert!(at < LogTime::LIMIT, "a stamp beyond all time");
@@ -155,11 +178,16 @@ impl State {
         }
         let signing_changes = self.signing_changes;
         self.dead_left = self.limits.due_per_entry_max;
+        self.grants_left = u32::MAX;
+        if self.feature_level >= 2 {
+            self.grants_left = GRANTS_PER_ENTRY_MAX;
+            self.history.drop_compacted(COMPACTED_PER_ENTRY_MAX);
+        }
         self.end_what_is_due(&mut effects.events);
         self.work.note_entry(commands.len());
         effects.replies.reserve(commands.len());
         for command in commands {
-            let outcome = Step::new(self, &mut effects.events).run(command);
+            let outcome = Step::new(self, &mut effects.events).run(command, answers);
             effects.replies.push(Reply { revision: self.revision, outcome });
         }
         effects.signing_changed = self.signing_changes != signing_changes;
@@ -168,11 +196,25 @@ impl State {
 
     /// Ends what log time has overtaken, in order of deadlines, up to the bound for one entry.
     fn end_what_is_due(&mut self, events: &mut Vec<Arc<Event>>) {
-        for _ in 0..self.limits.due_per_entry_max {
+        let mut left = u64::from(self.limits.due_per_entry_max);
+        while left > 0 {
             let Some(timer) = self.timers.pop_due(self.now) else {
                 return;
             };
+            left = left.saturating_sub(self.timer_cost(&timer));
             Step::new(self, events).fire(timer);
+        }
+    }
+
+    /// What a timer counts for among those that one entry ends. From feature level 2 on a lease
+    /// counts as often as it has keys.
+    fn timer_cost(&self, timer: &Timer) -> u64 {
+        match timer {
+            Timer::Lease(id) | Timer::Disconnected(id) if self.feature_level >= 2 => {
+                let keys = self.leases.get(id).map_or(1, |lease| lease.keys.len());
+                keys.clamp(1, LEASE_KEYS_MAX as usize) as u64
+            }
+            _ => 1,
         }
     }
 

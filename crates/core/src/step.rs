@@ -12,7 +12,10 @@ use crate::command::{Action, Command};
 use crate::event::{Event, EventKind, Holding};
 use crate::ids::{Epoch, LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
-use crate::limits::{FEATURE_LEVEL, Limits};
+use crate::limits::{
+    FEATURE_LEVEL, HOLDER_SEARCH_MAX, Limits, NEW_CLUSTER, POSITION_COUNTED_LEVEL_2, TTL_MAX,
+    TTL_MAX_DEFAULT,
+};
 use crate::may;
 use crate::mutant::Mutant;
 use crate::once::{Recall, fingerprint};
@@ -29,6 +32,9 @@ pub(crate) struct Step<'a> {
     /// locks now, nobody else has them.
     out: &'a mut Vec<Arc<Event>>,
     first_event: usize,
+    /// Whether a caller is owed the answer. If none is, what only an answer would carry is not
+    /// read: a replay must not cost what the caller asked to see.
+    pub(crate) answers: bool,
     /// Whether this step has raised the revision.
     raised: bool,
     /// The locks whose queues changed and are not empty.
@@ -42,6 +48,8 @@ pub(crate) struct Step<'a> {
     pub(crate) heir: Option<(LockName, Holding)>,
     /// Leases that were made for one lock which is gone. The id may be in use again already.
     pub(crate) spent_leases: Vec<(LeaseId, Epoch)>,
+    /// Leases that run out because a lock was held for too long, and have lost a holder.
+    pub(crate) forgivable: Vec<LeaseId>,
 }
 
 impl<'a> Step<'a> {
@@ -50,6 +58,8 @@ impl<'a> Step<'a> {
             state,
             first_event: out.len(),
             out,
+            answers: true,
+            forgivable: Vec::new(),
             raised: false,
             touched: Vec::new(),
             emptied: false,
@@ -59,9 +69,10 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Runs a command to its end.
-    pub(crate) fn run(mut self, command: Command) -> Outcome {
-        let outcome = self.try_run(command).unwrap_or_else(Outcome::Rejected);
+    /// Runs a command to its end. `answers` says whether a caller is owed the answer.
+    pub(crate) fn run(mut self, command: Command, answers: bool) -> Outcome {
+        self.answers = answers;
+        let outcome = self.try_run(command).unwrap_or_else(|reason| self.note_refusal(reason));
         self.finish();
         outcome
     }
@@ -81,7 +92,8 @@ impl<'a> Step<'a> {
         let print = fingerprint(&command.action);
         // From here on a refusal is an answer to keep as well: a copy of a refused request that
         // comes later must not find the state changed and act after all.
-        let outcome = self.act(command.action, once.seq).unwrap_or_else(Outcome::Rejected);
+        let outcome = self.act(command.action, once.seq);
+        let outcome = outcome.unwrap_or_else(|reason| self.note_refusal(reason));
         self.remember(&once, print, &outcome);
         Ok(outcome)
     }
@@ -108,7 +120,8 @@ impl<'a> Step<'a> {
             Action::ReleaseAs(release) => Ok(self.release_as(&release)),
             Action::CallsAnswered(answered) => Ok(self.calls_answered(&answered)),
             Action::NodeLost(lost) => Ok(self.node_lost(lost)),
-            Action::SetLimits(limits) => Ok(self.set_limits(*limits)),
+            Action::SetLimits(limits) => self.set_limits(*limits),
+            Action::ChangeLimits(change) => self.change_limits(&change),
             Action::RaiseFeatureLevel(level) => self.raise_feature_level(level),
             Action::PublishKey(publish) => self.publish_key(&publish),
             Action::RotateKey(rotate) => self.rotate_key(&rotate),
@@ -118,29 +131,51 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Deadlines that are already fixed stay; how long a client is remembered follows at once.
-    fn set_limits(&mut self, limits: Limits) -> Outcome {
+    /// Deadlines that are already fixed stay; how long a client is remembered follows at once. From
+    /// feature level 2 on that cannot change: it would move the timer of every client.
+    fn set_limits(&mut self, limits: Limits) -> Result<Outcome, Reason> {
+        let kept = limits.client_kept;
+        if self.state.feature_level >= 2 && kept != self.state.limits.client_kept {
+            return Err(Reason::LimitsUnsound);
+        }
         let before = core::mem::replace(&mut self.state.limits, limits);
-        let kept = self.state.limits.client_kept;
+        if before.client_kept == kept {
+            return Ok(Outcome::Done);
+        }
         for (id, client) in &self.state.clients {
-            if client.leases.is_empty() && before.client_kept != kept {
+            if client.leases.is_empty() {
                 let timer = Timer::Client(id.clone());
                 self.state.timers.disarm(client.last_seen.after(before.client_kept), timer.clone());
                 self.state.timers.arm(client.last_seen.after(kept), timer);
             }
         }
-        Outcome::Done
+        Ok(Outcome::Done)
     }
 
     /// A level beyond this build's must stop the node, not be refused by it alone. Decoding has
     /// seen to that; this is the last line.
     fn raise_feature_level(&mut self, level: u32) -> Result<Outcome, Reason> {
         assert!(level <= FEATURE_LEVEL, "feature level {level} is not known to this build");
-        if level < self.state.feature_level {
-            return Err(Reason::FeatureLevelInvalid(level, self.state.feature_level));
+        let before = self.state.feature_level;
+        if level < before {
+            return Err(Reason::FeatureLevelInvalid(level, before));
         }
         self.state.feature_level = level;
+        if before < 2 && level >= 2 {
+            self.begin_level_2();
+        }
         Ok(Outcome::Done)
+    }
+
+    /// The limits of level 2. Clusters that are in use keep the longest TTL that they allow.
+    fn begin_level_2(&mut self) {
+        let is_new = self.state.now < NEW_CLUSTER;
+        let has_long = self.state.leases.values().any(|lease| lease.ttl > TTL_MAX_DEFAULT);
+        let limits = &mut self.state.limits;
+        limits.position_counted_max = limits.position_counted_max.min(POSITION_COUNTED_LEVEL_2);
+        if is_new && !has_long && limits.ttl_max == TTL_MAX {
+            limits.ttl_max = TTL_MAX_DEFAULT;
+        }
     }
 
     /// Does what a timer that has come due stands for.
@@ -157,6 +192,7 @@ impl<'a> Step<'a> {
             Timer::Orphans(node, boot) => self.end_orphans(node, boot),
             Timer::Client(id) => self.forget_client(&id),
             Timer::KeyDue(key) => self.activate_key(key),
+            Timer::Grants(name) => self.touched.push(name),
             Timer::Recovered => {}
         }
         self.finish();
@@ -199,6 +235,7 @@ impl<'a> Step<'a> {
             }
         }
         self.settle();
+        self.forgive_leases();
         if self.passed_on {
             self.name_holders();
         }
@@ -209,17 +246,20 @@ impl<'a> Step<'a> {
 
     /// Completes the ends of contenders with who holds their locks now.
     fn name_holders(&mut self) {
+        let search_max = if self.state.feature_level < 2 { usize::MAX } else { HOLDER_SEARCH_MAX };
+        // Most locks that pass on do so to one that has them for itself.
+        let heir = self.heir.take();
+        let mut known = heir.map(|(name, holder)| (name, Some(holder)));
         for event in &mut self.out[self.first_event..] {
             let event = Arc::get_mut(event).expect("an unfinished step shares no events");
             let EventKind::Deleted { prev, ended: Some(ended) } = &mut event.kind else { continue };
             let Some((name, _)) = queue_form(&prev.key) else { continue };
-            // Most locks that pass on do so to one that has them for itself.
-            let heir = self.heir.as_ref().filter(|(lock, _)| *lock == name);
-            let holder = match heir {
-                Some((_, heir)) => Some(heir.clone()),
-                None => self.state.first_holder(&name),
+            let holder = match &known {
+                Some((lock, holder)) if *lock == name => holder.clone(),
+                _ => self.state.first_holder(&name, search_max),
             };
-            ended.holder = holder.map(Box::new);
+            ended.holder = holder.clone().map(Box::new);
+            known = Some((name, holder));
         }
     }
 }

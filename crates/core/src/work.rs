@@ -13,6 +13,8 @@ pub struct Work {
     pub commands: u64,
     /// Entries by how many commands they carried: up to each of [`BATCH_BOUNDS`], and more.
     pub batches: [u64; BATCH_BOUNDS.len() + 1],
+    /// Keys that were visited to read, compare, remove or grant them.
+    pub key_visits: u64,
     /// Leases that were made.
     pub leases_granted: u64,
     /// Leases that log time has ended.

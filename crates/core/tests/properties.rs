@@ -2,7 +2,7 @@
 
 mod support;
 
-use fencepost_core::{Entry, Millis, State};
+use fencepost_core::{Entry, Millis, Restore, State};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -77,7 +77,13 @@ fn restores_are_safe(history: &History) -> Check {
     let mut restored = 0;
     for (at, step) in history.entries.iter().enumerate() {
         if step.snapshot && at % 8 == 7 && restored < 3 {
-            let after = copy(&state)?.restore(Some(Millis(1))).map_err(|no| format!("{no}"))?;
+            let inputs = Restore {
+                unix_ms: 1_000 * (1 + restored),
+                incarnation: 1 + restored,
+                grant_after: Some(Millis(1)),
+                ..Restore::default()
+            };
+            let after = copy(&state)?.restore(inputs).map_err(|no| format!("{no}"))?;
             checker.restored(&state, &after)?;
             (state, restored) = (copy(&after)?, restored + 1);
         }

@@ -131,7 +131,9 @@ scripts! {
     repeat_of_a_reservation
     repeats_same_answer
     repeats_window
+    restore_covers_leases_granted_after_the_backup
     restore_from_backup
+    restore_twice_never_repeats_a_token
     restore_waiting_time
     reused_id_is_not_spent
     second_restore_waits_for_the_first

@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let signer = Signer::open(key_file)?;
     let grant = Grant {
         cluster,
+        incarnation: 0,
         lock,
         presented: Presented::exclusive(token),
         lease: "1",

@@ -101,6 +101,7 @@ async fn signed_tokens_are_accepted_or_demanded() {
     let sign = |lock: &str, number: u64| {
         let grant = Grant {
             cluster: "c1",
+            incarnation: 0,
             lock,
             presented: Presented::shared(Token::new(number).unwrap()),
             lease: "1",

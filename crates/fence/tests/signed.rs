@@ -25,6 +25,7 @@ const NOW: u64 = 1_800_000_000;
 fn grant() -> Grant<'static> {
     Grant {
         cluster: CLUSTER,
+        incarnation: 9_007_199_254_740_991,
         lock: LOCK,
         presented: Presented::exclusive(Token::new(9_007_199_254_740_993).unwrap()),
         lease: "1a2b",
@@ -81,6 +82,7 @@ fn what_the_service_signs_is_believed() {
     let token = verifier(&signer).verify(&text, LOCK).unwrap();
     assert_eq!(token.presented, grant().presented);
     assert_eq!((token.cluster.as_str(), token.lock.as_str()), (CLUSTER, LOCK));
+    assert_eq!(token.incarnation, 9_007_199_254_740_991);
     assert_eq!((token.lease.as_str(), token.holder.as_str()), ("1a2b", "worker-3"));
     assert_eq!((token.issued_at, token.revision), (NOW - 60, 9_007_199_254_740_995));
     let (header, claims) = parts(&text);
@@ -88,7 +90,7 @@ fn what_the_service_signs_is_believed() {
     assert_eq!(header, format!(r#"{{"typ":"fence+jwt","alg":"EdDSA","kid":"{kid}"}}"#));
     assert_eq!(
         claims,
-        r#"{"iss":"c0ffee","sub":"jobs/nightly","mode":"exclusive","tok":"9007199254740993","ses":"1a2b","hld":"worker-3","iat":1799999940,"rev":"9007199254740995"}"#
+        r#"{"iss":"c0ffee","inc":9007199254740991,"sub":"jobs/nightly","mode":"exclusive","tok":"9007199254740993","ses":"1a2b","hld":"worker-3","iat":1799999940,"rev":"9007199254740995"}"#
     );
     for mode in [Mode::Exclusive, Mode::Shared, Mode::Permit] {
         let presented = Presented { mode, ..grant().presented };
@@ -224,9 +226,11 @@ fn floors_are_statements_and_not_tokens() {
     let verifier = verifier(&signer);
     let taken: BTreeSet<Token> = [12, 15].into_iter().filter_map(Token::new).collect();
     let floor = Floor { below: Token::new(10), taken };
-    let notice = FloorNotice { cluster: CLUSTER, lock: LOCK, floor: &floor, revision: 20 };
+    let notice =
+        FloorNotice { cluster: CLUSTER, incarnation: 9, lock: LOCK, floor: &floor, revision: 20 };
     let text = signer.sign_floor(&notice, NOW);
-    assert_eq!(verifier.verify_floor(&text, LOCK).unwrap().floor, floor);
+    let statement = verifier.verify_floor(&text, LOCK).unwrap();
+    assert_eq!((statement.floor, statement.incarnation), (floor.clone(), 9));
     assert!(matches!(verifier.verify_floor(&text, "x"), Err(VerifyError::Lock { .. })));
     assert!(matches!(verifier.verify(&text, LOCK), Err(VerifyError::Type { .. })));
     let token = signer.sign(&grant(), NOW);

@@ -177,6 +177,7 @@ fn signed_tokens_are_demanded_if_the_store_is_told_to() {
         let presented = Presented::exclusive(Token::new(number).unwrap());
         let grant = Grant {
             cluster,
+            incarnation: 0,
             lock,
             presented,
             lease: "1",
@@ -301,7 +302,7 @@ fn the_answer_comes_after_the_sync() {
     process.kill();
     watcher.0.wait().unwrap();
     let text = fs::read_to_string(&trace).unwrap();
-    let order: Vec<&str> = text
+    let mut order: Vec<&str> = text
         .lines()
         .filter_map(|line| match line {
             _ if line.contains("HTTP/1.1 200") => Some("answer"),
@@ -310,6 +311,8 @@ fn the_answer_comes_after_the_sync() {
             _ => None,
         })
         .collect();
+    // strace may print the last answer a second time when SIGKILL interrupts the call.
+    order.truncate(6);
     assert_eq!(order, ["sync", "answer"].repeat(3), "{text}");
 }
 

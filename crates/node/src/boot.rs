@@ -6,6 +6,7 @@
 //! such as an empty log in the directory of a member, which would have forgotten its votes.
 
 use crate::disk::Disk;
+use crate::log_end::LogEnd;
 use crate::membership::Membership;
 use crate::replica::Replica;
 use crate::snapshot_keeper::{read_replica, write_replica};
@@ -107,11 +108,39 @@ pub fn is_bare<D: Disk>(disk: &D) -> Result<bool, Error> {
 ///
 /// See [`Error`].
 pub fn open<D: Disk>(disk: D, config: WalConfig, is_member: bool) -> Result<Booted<D>, Error> {
+    open_with(disk, config, is_member, None)
+}
+
+/// Opens the directory of a member for the process that counts this boot. Its log must not end
+/// before the place where an earlier process has closed it.
+///
+/// # Errors
+///
+/// See [`Error`].
+pub fn open_member<D: Disk>(disk: D, config: WalConfig, boot: u64) -> Result<Booted<D>, Error> {
+    let end = LogEnd::load(&disk);
+    let doing = "reading where the log ended";
+    let end = end.map_err(|source| wal::OpenError::Io { doing, source })?;
+    open_with(disk, config, true, end.map(|end| (end, boot)))
+}
+
+fn open_with<D: Disk>(
+    disk: D,
+    config: WalConfig,
+    is_member: bool,
+    end: Option<(LogEnd, u64)>,
+) -> Result<Booted<D>, Error> {
     let snapshots = SnapshotStore::open(disk.clone())?;
     let latest = snapshots.latest()?;
     let warnings: Vec<String> = latest.skipped.iter().map(ToString::to_string).collect();
     let id = latest.snapshot.map(|reader| reader.id());
-    let (mut wal, mut log) = Wal::open(disk, config)?;
+    let check = |last| match end {
+        Some((end, boot)) if !end.allows(boot, last) => {
+            Err(wal::OpenError::EndsEarly { last, end })
+        }
+        _ => Ok(()),
+    };
+    let (mut wal, mut log) = Wal::open_if(disk, config, check)?;
     if is_member && log.is_new {
         return Err(Error::LogLost);
     }
@@ -126,7 +155,10 @@ pub fn open<D: Disk>(disk: D, config: WalConfig, is_member: bool) -> Result<Boot
     if !holds(&log, id) {
         replace_log(&mut wal, &mut log, id)?;
     }
-    let store = Store::recovered(log, replica.membership.conf.clone(), id);
+    let mut store = Store::recovered(log, replica.membership.conf.clone(), id);
+    if let Some((end, _)) = end {
+        store.raise_commit(end.commit);
+    }
     Ok(Booted { wal, snapshots, store, replica, warnings })
 }
 
@@ -150,9 +182,10 @@ fn replace_log<D: Disk>(
     let vote = if term < id.term { 0 } else { vote };
     let hard_state = HardState { term: term.max(id.term), vote, commit: id.index };
     let start = Start { index: id.index, term: id.term };
-    let batch = Batch { start: Some(start), hard_state: Some(hard_state), entries: Vec::new() };
+    let batch = Batch { start: Some(start), hard_state: Some(hard_state), ..Batch::default() };
     wal.append(&batch)?;
     wal.sync()?;
-    *log = Recovered { is_new: false, hard_state, start, entries: Vec::new() };
+    let witnesses = std::mem::take(&mut log.witnesses);
+    *log = Recovered { hard_state, start, witnesses, ..Recovered::default() };
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What may differ between nodes.
 
+use crate::machine::FEATURE_LEVEL;
+
 /// How a node is set up.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -7,6 +9,12 @@ pub struct NodeConfig {
     pub id: u64,
     /// Which life of this member's process this is. It grows with every start.
     pub boot: u64,
+    /// Drawn at random by each process, so that copies of one data directory can be told apart.
+    pub boot_nonce: u64,
+    /// The highest feature level that this member supports.
+    pub feature_level: u32,
+    /// Usable memory in bytes; 0 if it is not known.
+    pub memory_bytes: u64,
     /// Draws the election timeouts. Two nodes with the same seed and id behave the same.
     pub seed: u64,
     /// Ticks between heartbeats.
@@ -62,6 +70,9 @@ impl NodeConfig {
         NodeConfig {
             id,
             boot: 1,
+            boot_nonce: 0,
+            feature_level: FEATURE_LEVEL,
+            memory_bytes: 0,
             seed: 0,
             heartbeat_ticks: 10,
             election_ticks: (50, 100),

@@ -4,6 +4,7 @@
 //! the simulator in tests) hands it one [`Input`] at a time, together with the monotonic time,
 //! and carries the [`Output`]s out in order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use raft::prelude::EntryType;
@@ -12,7 +13,7 @@ use crate::machine::{Event, Order, Reply};
 use crate::membership::{Member, Membership};
 use crate::snapshot_keeper::{SnapshotDone, SnapshotTask};
 use crate::snapshot_store::SnapshotId;
-use crate::wal::{Batch, Entry, EntryRef, HardState, Start};
+use crate::wal::{Batch, Entry, EntryRef, HardState, Start, Witness};
 
 /// A member of the cluster, as Raft knows it. Never zero, never reused.
 pub type MemberId = u64;
@@ -40,6 +41,8 @@ pub enum Input {
     Persisted(u64),
     /// Stand for election now: nobody else could be elected.
     Campaign,
+    /// A connection to or from this member stands, and speaks this version of the peer protocol.
+    Connected(MemberId, u32),
     /// The process of this member is gone: where it listened, nobody does.
     Gone(MemberId),
     /// Hand leadership to this member.
@@ -162,6 +165,48 @@ pub enum PeerMessage {
     AmIAMember,
     /// The receiver is not a member any more, and will never be one under this number again.
     YouWereRemoved,
+    /// The sender's process and log. Only over connections of version 2 or later.
+    Introduction(Box<Introduction>),
+    /// The process that introduced itself with these numbers runs from a copy of a data directory,
+    /// and must stop. Only over connections of version 2 or later.
+    CopiedDirectory {
+        /// Its boot counter.
+        boot: u64,
+        /// Its nonce.
+        boot_nonce: u64,
+    },
+}
+
+/// What a member says about its process and its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// Counts the starts of the member's process.
+    pub boot: u64,
+    /// Drawn at random by each process: two processes that run from copies of one data directory
+    /// differ in it.
+    pub boot_nonce: u64,
+    /// The highest feature level that the build supports.
+    pub feature_level: u32,
+    /// Usable memory in bytes; 0 if it is not known.
+    pub memory_bytes: u64,
+    /// The term of the last entry that is durable.
+    pub last_term: u64,
+    /// The index of the last entry that is durable.
+    pub last_index: u64,
+    /// The last entry that is known to be committed.
+    pub commit: u64,
+    /// The highest index that the sender has seen the receiver confirm durable and committed.
+    pub witnessed: u64,
+    /// Whether the sender waits for the receiver's introduction.
+    pub wants_answer: bool,
+}
+
+impl Introduction {
+    /// What the log ends with: its term, then its index. Of two logs of one member the later one
+    /// has more.
+    pub(crate) fn log_end(&self) -> (u64, u64) {
+        (self.last_term, self.last_index)
+    }
 }
 
 /// A piece of a snapshot on its way.
@@ -248,13 +293,16 @@ pub enum Output {
     Installed(SnapshotId),
     /// The members have changed.
     Members(Box<Membership>),
+    /// The highest feature level that each other member is known to support has changed.
+    PeerLevels(BTreeMap<MemberId, u32>),
     /// Answer a change of members.
     Changed(RequestId, Result<(), ChangeError>),
     /// Answer [`Input::Save`]: the snapshot on disk that was made.
     Saved(RequestId, Result<SnapshotId, String>),
     /// This node is not a member any more. It does nothing from here on; the process should stop.
     Removed,
-    /// The node cannot go on without risking to diverge. The process must stop.
+    /// The node cannot go on without risking to diverge. The process must stop. Three lines for the
+    /// operator: what happened, why, what to do.
     Halt(String),
 }
 
@@ -269,13 +317,16 @@ pub struct Persist {
     pub start: Option<Start>,
     /// New entries. The first one replaces what stands at its index and all after it.
     pub entries: Vec<Entry>,
+    /// What was seen of other members. It is never the reason for a write.
+    pub witnesses: Vec<Witness>,
 }
 
 impl Persist {
     /// The same, as the log takes it.
     pub fn batch(&self) -> Batch<'_> {
         let entries = self.entries.iter().map(EntryRef::from).collect();
-        Batch { start: self.start, hard_state: Some(self.hard_state), entries }
+        let witnesses = self.witnesses.clone();
+        Batch { start: self.start, hard_state: Some(self.hard_state), entries, witnesses }
     }
 
     /// Whether these are only commands: nothing that changes who is a member, or replaces the log.

@@ -7,6 +7,7 @@
 //! simulated disk that crashes and lies as the caller wants. Refuses: to know what a lock is. Only
 //! [`machine`] names the state machine; entries and snapshots are bytes elsewhere.
 
+mod backup_file;
 pub mod boot;
 mod bytes;
 pub mod clock;
@@ -16,6 +17,7 @@ pub mod disk;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod io;
+pub mod log_end;
 pub mod machine;
 pub mod membership;
 pub mod mutant;

@@ -5,8 +5,14 @@ use fencepost_core::codec::{
     decode_command, decode_entry, encode_command, encode_entry_from, peek_stamp,
 };
 pub use fencepost_core::codec::{decode_reply, encode_reply};
-use fencepost_core::command::{Action, Command};
-pub use fencepost_core::{Effects, Event, LogTime, Millis, Reason, Reply, State};
+use fencepost_core::command::{Action, ChangeLimits, Command, QuotaChange};
+pub use fencepost_core::limits::FEATURE_LEVEL;
+use fencepost_core::outcome::Outcome;
+use fencepost_core::quota::{QUOTA_AUTO_MAX, QUOTA_MIN};
+pub use fencepost_core::scan::{STEP_UNITS, StepBudget};
+pub use fencepost_core::{
+    Effects, Event, LogTime, Millis, Reason, Reply, Restore, Revision, State,
+};
 
 use crate::wal::Entry;
 
@@ -31,6 +37,11 @@ impl Machine {
         self.state.encode(out);
     }
 
+    /// The same bytes, in pieces.
+    pub fn encode_to(&self, sink: &mut dyn FnMut(&[u8])) {
+        self.state.encode_to(sink);
+    }
+
     /// Reads a state that covers the log up to this entry.
     pub fn decode(applied: u64, bytes: &[u8]) -> Result<Machine, DecodeError> {
         Ok(Machine { state: State::decode(bytes)?, applied })
@@ -46,21 +57,31 @@ impl Machine {
         self.applied
     }
 
-    /// Applies a committed entry. An entry without content only moves the index.
+    /// Applies a committed entry that no caller here waits for: the answers of reads are empty. An
+    /// entry without content only moves the index.
     pub fn apply(&mut self, index: u64, data: &[u8]) -> Result<Effects, DecodeError> {
         assert!(index == self.applied + 1, "entry {index} cannot follow {}", self.applied);
         let effects = match data {
             [] => Effects::default(),
-            data => self.state.apply(decode_entry(data)?),
+            data => self.state.apply_unanswered(decode_entry(data)?),
         };
         self.applied = index;
         Ok(effects)
     }
 
+    /// What a planted bug answers: as [`Machine::apply`], with the answers.
+    pub(crate) fn apply_answered(&mut self, index: u64, data: &[u8]) -> Option<Vec<Reply>> {
+        self.applied = index;
+        if data.is_empty() {
+            return Some(Vec::new());
+        }
+        Some(self.state.apply(decode_entry(data).ok()?).replies)
+    }
+
     /// Applies a committed entry whose commands were read before it was packed.
     pub fn apply_read(&mut self, index: u64, at: LogTime, commands: Vec<Box<Read>>) -> Effects {
         assert!(index == self.applied + 1, "entry {index} cannot follow {}", self.applied);
-        let effects = self.state.apply_all(at, commands.into_iter().map(|read| read.0));
+        let effects = self.state.apply_all(at, commands.into_iter().map(|read| read.0), true);
         self.applied = index;
         effects
     }
@@ -78,9 +99,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes ready for a cluster that goes on from a backup.
-    pub fn restored(self, grant_after: Option<Millis>) -> Result<Machine, Reason> {
-        Ok(Machine { state: self.state.restore(grant_after)?, ..self })
+    /// Prepares a backup for a new cluster.
+    pub fn restored(self, inputs: Restore) -> Result<Machine, Reason> {
+        Ok(Machine { state: self.state.restore(inputs)?, ..self })
     }
 
     /// Passes over an entry that is not the machine's.
@@ -116,6 +137,39 @@ impl Machine {
             }
             _ => false,
         }
+    }
+
+    /// Why a command must not enter the log although the log's feature level has no rule against it.
+    /// As far as the log is applied. `is_local` says that the answer stays in this process: members
+    /// of level 1 cannot decode the reasons of level 2.
+    pub fn refusal_at_level_1(&self, command: &Read, is_local: bool) -> Option<Reply> {
+        let Action::Txn(txn) = &command.0.action else { return None };
+        if self.state.feature_level() >= 2 {
+            return None;
+        }
+        let reason = match self.state.check_txn_cost(txn) {
+            Ok(()) => return None,
+            Err(reason) if is_local => reason,
+            Err(_) => Reason::TooManyOps(txn.success.len().max(txn.failure.len()) as u64, 1),
+        };
+        Some(Reply { revision: self.state.revision(), outcome: Outcome::Rejected(reason) })
+    }
+
+    /// Whether a command may visit many keys. As far as the log is applied.
+    pub fn is_costly(&self, command: &Read) -> bool {
+        match &command.0.action {
+            Action::DeleteRange(delete) => !delete.range.is_one(),
+            Action::Txn(txn) => txn.has_range(),
+            Action::LeaseRevoke(revoke) => {
+                self.state.lease_key_count(revoke.lease.id) > COSTLY_LEASE_KEYS
+            }
+            _ => false,
+        }
+    }
+
+    /// The feature level of the cluster.
+    pub fn feature_level(&self) -> u32 {
+        self.state.feature_level()
     }
 
     /// When log time next ends something by itself.
@@ -197,6 +251,27 @@ impl From<&Command> for Order {
     }
 }
 
+/// The command that raises the feature level of the cluster.
+pub fn raise_feature_level(level: u32) -> Order {
+    Order::from(Command::from(Action::RaiseFeatureLevel(level)))
+}
+
+/// The command that lowers the quota of the cluster.
+pub fn fit_quota(bytes: u64) -> Order {
+    let quota = Some(QuotaChange::Fit(bytes));
+    let change = ChangeLimits { quota, ..ChangeLimits::default() };
+    Order::from(Command::from(Action::ChangeLimits(change)))
+}
+
+/// The quota that a leader proposes for members with this much memory: a quarter of it. None if the
+/// present one fits, or if an operator has set it.
+pub fn quota_for(state: &State, memory: u64) -> Option<u64> {
+    let quota = state.quota();
+    let bytes = (memory / 4).clamp(QUOTA_MIN, QUOTA_AUTO_MAX);
+    let fits = quota.bytes != 0 && quota.bytes <= bytes;
+    (state.feature_level() >= 2 && quota.is_auto && !fits).then_some(bytes)
+}
+
 /// What is asked for most can always be read again. All else is read before it is in the log.
 fn is_plain(command: &Command) -> bool {
     matches!(command.action, Action::Acquire(_) | Action::Release(_))
@@ -213,6 +288,9 @@ impl PartialEq for Order {
         self.bytes == other.bytes
     }
 }
+
+/// The end of a lease with more keys counts as a command that may visit many.
+const COSTLY_LEASE_KEYS: usize = 64;
 
 /// Room for most commands.
 const COMMAND_BYTES: usize = 128;
@@ -237,7 +315,6 @@ pub fn stamp_of(data: &[u8]) -> Option<LogTime> {
 #[cfg(test)]
 mod tests {
     use fencepost_core::command::{Acquire, Mode, Release, Terms, Wait};
-    use fencepost_core::limits::FEATURE_LEVEL;
     use fencepost_core::{LeaseId, Token, contended_name};
 
     use super::*;

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use raft::prelude::ConfState;
 
 use crate::io::MemberId;
+pub(crate) use codec::TEXT_BYTES_MAX;
 pub use codec::{SETTLING, decode_member, encode_member, is_sound};
 
 /// What a member is called and where it is reached.

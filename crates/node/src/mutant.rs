@@ -53,12 +53,20 @@ pub enum Mutant {
     InstallLosesGrants,
     /// A change of members counts from when it is appended, committed or not.
     MembersChangeOnAppend,
+    /// A member goes on although another one has seen it confirm more than it has.
+    WitnessIgnored,
+    /// What was seen of the other members is forgotten when the leader changes.
+    WitnessLostOnLeaderChange,
+    /// A restarted member votes without waiting for the introductions of the others.
+    VoteBeforeHandshake,
+    /// Nobody notices that two processes run from copies of one directory.
+    CopiedDirectoryIgnored,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 21] = [
+    pub const ALL: [Mutant; 25] = [
         Mutant::MessageBeforeSync,
         Mutant::VotesUnsynced,
         Mutant::LeaderCountsItselfEarly,
@@ -80,6 +88,10 @@ impl Mutant {
         Mutant::PurgesTooMuch,
         Mutant::InstallLosesGrants,
         Mutant::MembersChangeOnAppend,
+        Mutant::WitnessIgnored,
+        Mutant::WitnessLostOnLeaderChange,
+        Mutant::VoteBeforeHandshake,
+        Mutant::CopiedDirectoryIgnored,
     ];
 }
 
@@ -137,7 +149,7 @@ impl Node {
                 ahead.pass(entry.index);
                 continue;
             }
-            replies = ahead.apply(entry.index, &entry.data).map_or(Vec::new(), |done| done.replies);
+            replies = ahead.apply_answered(entry.index, &entry.data).unwrap_or_default();
         }
         replies
     }

@@ -10,13 +10,19 @@ mod drain;
 mod fetch;
 mod forward;
 mod give;
+mod guard;
+mod handshake;
 mod hear;
+mod level;
 mod make;
 mod members;
+mod peers;
 mod propose;
+mod quota;
 mod read;
 mod spare;
 mod succeed;
+mod witness;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,11 +45,16 @@ use announce::Announced;
 use fetch::Fetch;
 use forward::Forwards;
 use give::Giving;
+pub use guard::LOG_CONTRADICTED;
+use level::Raise;
 use make::Making;
+pub use peers::PeerInfo;
+use peers::Peers;
 use propose::{Batch, Waiting};
 use read::{ReadContext, Reads};
 use spare::Spare;
 use succeed::Succession;
+use witness::Witnesses;
 
 /// One member of the cluster.
 pub struct Node {
@@ -82,6 +93,14 @@ pub struct Node {
     last_stamp: LogTime,
     /// When each other member was last heard of.
     heard: BTreeMap<MemberId, u64>,
+    /// The processes of the other members.
+    peers: Peers,
+    /// What was seen of the other members.
+    witnesses: Witnesses,
+    /// The feature level that this leader has proposed.
+    raise: Option<Raise>,
+    /// The tick from which on the quota is looked at again.
+    quota_again: u64,
     /// Who asked for the change of members that is not settled yet.
     changing: Option<RequestId>,
     /// The snapshots that this node makes, sends and receives.
@@ -94,6 +113,8 @@ pub struct Node {
     /// Whether this node leads and is no member any more.
     is_resigning: bool,
     halted: bool,
+    /// The entry that this member has confirmed and its log lacks.
+    lacking: Option<u64>,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
     #[cfg(feature = "mutants")]
@@ -107,8 +128,11 @@ impl Node {
     /// A node over a recovered log. The machine stands where the log's snapshot left it.
     pub fn new(config: NodeConfig, mut store: Store, replica: Replica) -> raft::Result<Node> {
         let Replica { machine, membership } = replica;
-        // What was applied was committed, whatever the log on disk knew of that.
-        store.raise_commit(machine.applied());
+        level::level_supported(config.feature_level, &machine)
+            .map_err(raft::Error::ConfigInvalid)?;
+        let witnesses = Witnesses::recovered(store.take_witnesses());
+        // What was applied or witnessed was committed, whatever the log on disk knew of that.
+        store.raise_commit(machine.applied().max(witnesses.highest()));
         let engine = Config {
             id: config.id,
             election_tick: config.election_ticks.0,
@@ -149,6 +173,10 @@ impl Node {
             unapplied: Vec::new(),
             last_stamp: LogTime::default(),
             heard: BTreeMap::new(),
+            peers: Peers::new(handshake::patience(&config)),
+            witnesses,
+            raise: None,
+            quota_again: 0,
             changing: None,
             making: Making::default(),
             giving: Giving::new(),
@@ -156,6 +184,7 @@ impl Node {
             installing: None,
             is_resigning: false,
             halted: false,
+            lacking: None,
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -208,6 +237,8 @@ impl Node {
         if !self.halted {
             self.succeed();
             self.settle();
+            self.raise_level(&mut outputs);
+            self.fit_quota(&mut outputs);
             self.propose_what_waits(&mut outputs);
             self.drain(&mut outputs);
             self.announce();
@@ -239,6 +270,7 @@ impl Node {
             Input::Persisted(number) => self.persisted(number, outputs),
             Input::Campaign if self.may_stand() => self.stand(),
             Input::Campaign => {}
+            Input::Connected(member, version) => self.connected(member, version, outputs),
             Input::Gone(member) => self.gone(member),
             Input::TransferTo(member) => {
                 if self.leads() {
@@ -260,7 +292,10 @@ impl Node {
         }
         if self.leads() || self.may_campaign() || !self.raft.raft.promotable() {
             self.raft.tick();
+        } else if !self.may_claim_office() {
+            self.tick_without_campaign();
         }
+        self.tick_peers(outputs);
         self.yield_if_stuck();
         self.leave_joint();
         self.ask_if_member(outputs);
@@ -273,7 +308,14 @@ impl Node {
             SnapshotDone::Made(id, result) => self.made(id, result, outputs),
             SnapshotDone::Read(to, id, piece) => self.give_piece(to, id, piece, outputs),
             SnapshotDone::Kept(id, number, result) => self.kept(id, number, &result, outputs),
-            SnapshotDone::Loaded(id, result) => self.loaded(id, result),
+            SnapshotDone::Loaded(id, result) => {
+                let checked =
+                    result.as_ref().map_or(Ok(()), |read| self.check_level(&read.machine));
+                match checked {
+                    Ok(()) => self.loaded(id, result),
+                    Err(why) => self.halt_level(&why, outputs),
+                }
+            }
         }
     }
 
@@ -285,7 +327,8 @@ impl Node {
     fn may_campaign(&self) -> bool {
         let raft = &self.raft.raft;
         let alone = self.membership.conf.voters.len() <= 1 && !self.membership.is_joint();
-        raft.promotable() && (!alone || self.unconfirmed.is_empty())
+        let may = raft.promotable() && (!alone || self.unconfirmed.is_empty());
+        may && self.may_claim_office()
     }
 
     /// Whether this node may stand for election at this moment.

@@ -14,13 +14,13 @@ mod refusal;
 pub use ask::{Ask, Listed, Told};
 pub use frame::{FRAME_BYTES_MAX, FrameBuffer, FrameError, HEADER_BYTES, put_frame};
 pub use greeting::{Hello, PREAMBLE_BYTES, Preamble, Welcome};
-pub use message::{decode_message, encode_message, weight};
+pub use message::{decode_message, encode_message, lowest_version, weight};
 pub use refusal::Refusal;
 
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_LOWEST: u32 = 1;
 /// The newest.
-pub const VERSION_HIGHEST: u32 = 1;
+pub const VERSION_HIGHEST: u32 = 2;
 
 /// How long a name or an address may be.
 const TEXT_BYTES_MAX: usize = 255;
@@ -43,6 +43,10 @@ pub mod kind {
     pub const YOU_WERE_REMOVED: u8 = 7;
     /// Asks whether it still is one.
     pub const AM_I_A_MEMBER: u8 = 8;
+    /// The sender's process and log. Version 2.
+    pub const INTRODUCTION: u8 = 9;
+    /// The receiver runs from a copy of a data directory. Version 2.
+    pub const COPIED_DIRECTORY: u8 = 10;
     /// A member wants to talk to another.
     pub const HELLO: u8 = 16;
     /// It may.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::bytes::{Reader, to_u64, to_usize};
-use crate::machine::{Machine, Millis, Reason};
+use crate::machine::{Machine, Reason, Restore};
 use crate::membership::Membership;
 use crate::snapshot_store::SnapshotId;
 
@@ -43,28 +43,30 @@ impl Replica {
         (id, Replica { machine: Machine::at(id.index), membership })
     }
 
-    /// Makes a backup ready to go on with, under new members: see the state's own rules.
+    /// Prepares a backup for a new cluster with these members.
     ///
     /// # Errors
     ///
     /// If the state cannot be restored.
-    pub fn restored(
-        self,
-        membership: Membership,
-        grant_after: Option<Millis>,
-    ) -> Result<Replica, Reason> {
-        Ok(Replica { machine: self.machine.restored(grant_after)?, membership })
+    pub fn restored(self, membership: Membership, inputs: Restore) -> Result<Replica, Reason> {
+        Ok(Replica { machine: self.machine.restored(inputs)?, membership })
     }
 
     /// Its bytes, as snapshots carry them.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode_to(&mut |piece| bytes.extend_from_slice(piece));
+        bytes
+    }
+
+    /// The same bytes, in pieces.
+    pub fn encode_to(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut members = Vec::new();
         self.membership.encode(&mut members);
-        let mut bytes = to_u64(members.len()).to_le_bytes().to_vec();
-        bytes.append(&mut members);
-        self.machine.encode(&mut bytes);
-        bytes
+        sink(&to_u64(members.len()).to_le_bytes());
+        sink(&members);
+        self.machine.encode_to(sink);
     }
 
     /// Reads the bytes of a snapshot that covers the log up to `index`.

@@ -239,7 +239,13 @@ pub fn write_replica<D: Disk>(
     replica: &Replica,
 ) -> Result<(), snapshot_store::Error> {
     let mut writer = store.write(id)?;
-    match writer.push(&replica.encode()) {
+    let mut pushed = Ok(());
+    replica.encode_to(&mut |piece| {
+        if pushed.is_ok() {
+            pushed = writer.push(piece);
+        }
+    });
+    match pushed {
         Ok(()) => writer.finish(),
         Err(error) => {
             // A disk that is full must not be filled with what was not finished.
@@ -260,7 +266,9 @@ pub fn read_replica<D: Disk>(store: &SnapshotStore<D>, id: SnapshotId) -> Result
 }
 
 fn decode<F: DiskFile>(id: SnapshotId, reader: SnapshotReader<F>) -> Result<Replica, String> {
-    let chunks: Result<Vec<Vec<u8>>, snapshot_store::Error> = reader.collect();
-    let bytes = chunks.map_err(|why| why.to_string())?.concat();
+    let mut bytes = Vec::with_capacity(reader.len_hint());
+    for chunk in reader {
+        bytes.extend_from_slice(&chunk.map_err(|why| why.to_string())?);
+    }
     Replica::decode(id.index, &bytes).map_err(|why| why.to_string())
 }

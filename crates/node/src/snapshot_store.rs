@@ -16,6 +16,7 @@ use std::io;
 use crate::disk::Disk;
 pub use error::Error;
 pub use format::CHUNK_BYTES;
+pub(crate) use format::MAGIC;
 pub use reader::SnapshotReader;
 pub use writer::{SealedSnapshot, SnapshotWriter};
 

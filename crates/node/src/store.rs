@@ -4,6 +4,7 @@
 //! itself keeps apart what is durable, and it lets several batches be on their way to the disk.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use raft::prelude::{ConfState, Entry, EntryType, HardState, Snapshot, SnapshotMetadata};
 use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
@@ -11,7 +12,7 @@ use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
 use crate::bytes::to_u64;
 use crate::machine::{LogTime, stamp_of};
 use crate::snapshot_store::SnapshotId;
-use crate::wal::{self, Recovered, Start};
+use crate::wal::{self, Recovered, Start, Witness};
 
 /// The log after the last snapshot, and what the engine must not forget.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub struct Store {
     entries: Vec<Entry>,
     /// The newest snapshot on disk, and who the members are there.
     snapshot: (SnapshotId, ConfState),
+    /// What the log said about other members when it was opened.
+    witnesses: BTreeMap<u64, Witness>,
     /// Somebody needs a newer snapshot than there is. Set while the engine only reads.
     wanted: Cell<bool>,
 }
@@ -37,7 +40,9 @@ impl Store {
         let entries = recovered.entries.into_iter().map(engine_entry).collect();
         let snapshot = (id, conf_state.clone());
         let start = recovered.start;
-        Store { hard_state, conf_state, start, entries, snapshot, wanted: Cell::new(false) }
+        let witnesses = recovered.witnesses;
+        let wanted = Cell::new(false);
+        Store { hard_state, conf_state, start, entries, snapshot, witnesses, wanted }
     }
 
     /// Begins anew behind a snapshot that came from another member.
@@ -53,6 +58,11 @@ impl Store {
     /// A snapshot was made here.
     pub fn set_snapshot(&mut self, id: SnapshotId, conf_state: ConfState) {
         self.snapshot = (id, conf_state);
+    }
+
+    /// Takes out what the log said about other members when it was opened.
+    pub fn take_witnesses(&mut self) -> BTreeMap<u64, Witness> {
+        std::mem::take(&mut self.witnesses)
     }
 
     /// The newest snapshot on disk.

@@ -14,15 +14,17 @@ mod recover;
 mod replay;
 mod segment;
 mod spares;
+mod table;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use crate::bytes::to_u64;
 use crate::disk::{Disk, DiskFile};
+use crate::log_end::LogEnd;
 pub use error::{Damaged, Fatal, OpenError};
 pub(crate) use forge::segment_of;
-pub use item::{Batch, Entry, EntryRef, HardState, Start};
+pub use item::{Batch, Entry, EntryRef, HardState, Start, Witness};
 use item::{Head, Item};
 use recover::{Found, Sealed};
 use segment::{Active, Header};
@@ -78,6 +80,8 @@ pub struct Recovered {
     pub start: Start,
     /// All entries after that, without gaps.
     pub entries: Vec<Entry>,
+    /// What was seen of other members, by their numbers.
+    pub witnesses: BTreeMap<u64, Witness>,
 }
 
 /// An open log. There must be only one for a directory: [`crate::data_dir`] sees to that.
@@ -90,6 +94,12 @@ pub struct Wal<D: Disk> {
     spares: Spares,
     /// What the head of the next segment will say.
     state: Head,
+    /// The term of the last entry, or of the one that the log begins after.
+    last_term: u64,
+    /// The format that the next segment gets.
+    version: u32,
+    /// What was seen of other members. Written again in each segment, because older ones go away.
+    witnesses: BTreeMap<u64, Witness>,
     /// The record that is being made. Kept to use its memory again.
     buffer: Vec<u8>,
     /// What failed, if something did.
@@ -103,6 +113,19 @@ impl<D: Disk> Wal<D> {
     ///
     /// See [`OpenError`]. After a refusal the log is as it was before.
     pub fn open(disk: D, config: WalConfig) -> Result<(Wal<D>, Recovered), OpenError> {
+        Wal::open_if(disk, config, |_| Ok(()))
+    }
+
+    /// Opens the log of a directory if `check` finds nothing wrong with its last entry.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. After a refusal the log is as it was before.
+    pub fn open_if(
+        disk: D,
+        config: WalConfig,
+        check: impl FnOnce(Start) -> Result<(), OpenError>,
+    ) -> Result<(Wal<D>, Recovered), OpenError> {
         let io = |doing| move |source| OpenError::Io { doing, source };
         let names = disk.list().map_err(io("listing the directory"))?;
         let found = recover::read(&disk, &recover::sequences(&names))?;
@@ -112,15 +135,18 @@ impl<D: Disk> Wal<D> {
         let (wal, entries) = match found {
             None => (Wal::make(disk, config.salt, spares).map_err(io("making a log"))?, Vec::new()),
             Some(found) => {
+                check(found.replay.last())?;
                 Wal::resume(disk, config, spares, found).map_err(io("cutting off a torn tail"))?
             }
         };
         let Head { hard_state, start, .. } = wal.state;
-        Ok((wal, Recovered { is_new, hard_state, start, entries }))
+        let witnesses = wal.witnesses.clone();
+        Ok((wal, Recovered { is_new, hard_state, start, entries, witnesses }))
     }
 
     fn make(disk: D, salt: u64, mut spares: Spares) -> io::Result<Wal<D>> {
-        let header = Header { sequence: FIRST_SEQUENCE, salt, previous_end: 0 };
+        let version = segment::VERSION_FIRST;
+        let header = Header { version, sequence: FIRST_SEQUENCE, salt, previous_end: 0 };
         let state = Head::default();
         let (name, file) = spares.take(&disk, FIRST_SEQUENCE, 0)?;
         let active = segment::begin(&disk, &name, file, header, state)?;
@@ -134,7 +160,18 @@ impl<D: Disk> Wal<D> {
         spares: Spares,
         state: Head,
     ) -> Wal<D> {
-        Wal { disk, sealed, active, spares, state, buffer: Vec::new(), failed: None }
+        Wal {
+            disk,
+            sealed,
+            active,
+            spares,
+            state,
+            last_term: state.start.term,
+            version: segment::VERSION_FIRST,
+            witnesses: BTreeMap::new(),
+            buffer: Vec::new(),
+            failed: None,
+        }
     }
 
     /// Goes on with a log that was read.
@@ -171,14 +208,22 @@ impl<D: Disk> Wal<D> {
         let (header, end, max_index) = (last.header, last.end, last.max_index);
         let active = Active { file, header, capacity, end, synced: end, max_index };
         let mut wal = Wal::with(disk, sealed, active, spares, replay.head());
+        wal.last_term = replay.last().term;
+        wal.witnesses = replay.witnesses;
+        wal.version = header.version;
         if !last.is_proven {
             wal.mark()?;
+        }
+        // A crash at the change of segments can lose the table, which comes first. Without it the
+        // witnesses would go away with the older segments.
+        if end == segment::FIRST_RECORD_AT {
+            wal.rewrite_table()?;
         }
         Ok((wal, replay.entries))
     }
 
-    /// Appends a batch with one write, or two at a change of segments. It is durable after the
-    /// next successful [`Wal::sync`].
+    /// Appends a batch with one write, or two at a change of segments; three if there are witnesses.
+    /// It is durable after the next successful [`Wal::sync`].
     ///
     /// # Panics
     ///
@@ -201,8 +246,19 @@ impl<D: Disk> Wal<D> {
         for entry in &batch.entries {
             Item::Entry(*entry).put(&mut self.buffer);
         }
+        for witness in &batch.witnesses {
+            // From the first one on, segments have a format that earlier builds refuse.
+            self.version = segment::VERSION;
+            Item::Witness(*witness).put(&mut self.buffer);
+        }
         self.write_record()?;
         self.state = state;
+        let start_term = batch.start.map(|start| start.term);
+        let last_term = batch.entries.last().map(|entry| entry.term).or(start_term);
+        self.last_term = last_term.unwrap_or(self.last_term);
+        for witness in &batch.witnesses {
+            replay::note(&mut self.witnesses, *witness);
+        }
         if batch.start.is_some() {
             self.active.max_index = 0;
             self.sealed.iter_mut().for_each(|segment| segment.max_index = 0);
@@ -290,6 +346,25 @@ impl<D: Disk> Wal<D> {
         self.guard("closing the log", marked)
     }
 
+    /// The same, and notes beside the log where it ends, for the next process. If the log lacks
+    /// entries up to `lacking`, it notes that they must be there, so that no later process goes on
+    /// without them.
+    ///
+    /// # Errors
+    ///
+    /// See [`Fatal`].
+    pub fn close_at(self, boot: u64, commit: u64, lacking: Option<u64>) -> Result<(), Fatal> {
+        let last = Start { index: self.state.last_index, term: self.last_term };
+        let end = match lacking {
+            Some(index) => LogEnd { boot, last: Start { index, term: 0 }, commit: index },
+            None => LogEnd { boot, last, commit: commit.min(last.index) },
+        };
+        let disk = self.disk.clone();
+        self.close()?;
+        let doing = "noting where the log ends";
+        end.store(&disk).map_err(|source| Fatal::Io { doing, source })
+    }
+
     /// The last entry of the log, or the one that it begins after.
     #[must_use]
     pub fn last_index(&self) -> u64 {
@@ -326,7 +401,8 @@ impl<D: Disk> Wal<D> {
             self.failed = Some("appending a batch");
             return Err(Fatal::TooLarge { bytes, max: segment::RECORD_BYTES_MAX });
         };
-        if self.active.end + self.buffer.len() > self.active.capacity {
+        let is_full = self.active.end + self.buffer.len() > self.active.capacity;
+        if is_full || self.active.header.version < self.version {
             let changed = self.change_segment();
             self.guard("beginning a segment", changed)?;
         }
@@ -365,13 +441,35 @@ impl<D: Disk> Wal<D> {
     fn change_segment(&mut self) -> io::Result<()> {
         self.sync_active()?;
         let Header { sequence, salt, .. } = self.active.header;
-        let header = Header { sequence: sequence + 1, salt, previous_end: self.active.end };
-        let needed = segment::FIRST_RECORD_AT + self.buffer.len();
+        let (version, previous_end) = (self.version, self.active.end);
+        let header = Header { version, sequence: sequence + 1, salt, previous_end };
+        let (mut table, table_len) = table::record_of(&self.witnesses);
+        let needed = segment::FIRST_RECORD_AT + table.len() + self.buffer.len();
         let (name, file) = self.spares.take(&self.disk, header.sequence, needed)?;
         let next = segment::begin(&self.disk, &name, file, header, self.state)?;
         let Active { capacity, max_index, .. } = std::mem::replace(&mut self.active, next);
         self.sealed.push_back(Sealed { sequence, capacity, max_index });
-        Ok(())
+        self.write_table(&mut table, table_len)
+    }
+
+    /// Writes the table into a segment that has nothing else yet.
+    fn rewrite_table(&mut self) -> io::Result<()> {
+        let (mut table, len) = table::record_of(&self.witnesses);
+        if self.active.end + table.len() > self.active.capacity {
+            self.buffer.clear();
+            return self.change_segment();
+        }
+        self.write_table(&mut table, len)
+    }
+
+    fn write_table(&mut self, table: &mut Vec<u8>, len: u32) -> io::Result<()> {
+        if table.is_empty() {
+            return Ok(());
+        }
+        std::mem::swap(&mut self.buffer, table);
+        let written = self.write_sealed(len);
+        std::mem::swap(&mut self.buffer, table);
+        written
     }
 
     fn check_alive(&self) -> Result<(), Fatal> {

@@ -5,6 +5,10 @@
 mod chaos;
 #[path = "cluster/members.rs"]
 mod members;
+#[path = "cluster/peers.rs"]
+mod peers;
+#[path = "cluster/rollback.rs"]
+mod rollback;
 #[path = "cluster/snapshots.rs"]
 mod snapshots;
 #[path = "cluster/strange.rs"]

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use fencepost_node::data_dir::Identity;
 use fencepost_node::disk::{Disk, MemoryDisk};
 use fencepost_node::fuzz::{fuzz_identity, fuzz_snapshot_file, fuzz_wal};
+use fencepost_node::log_end::LogEnd;
 use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
-use fencepost_node::wal::{Batch, EntryRef, HardState, Start, Wal, WalConfig};
+use fencepost_node::wal::{Batch, EntryRef, HardState, Start, Wal, WalConfig, Witness};
 use proptest::prelude::*;
 
 /// A segment with every sort of item in it.
@@ -22,12 +23,39 @@ fn segment() -> Vec<u8> {
     let entry = |index| EntryRef { index, term: 3, kind: 1, data: b"entry" };
     let start = Some(Start { index: 9, term: 2 });
     let hard_state = Some(HardState { term: 3, vote: 1, commit: 9 });
-    let batch = Batch { start, hard_state, entries: vec![entry(10), entry(11)] };
+    let batch =
+        Batch { start, hard_state, entries: vec![entry(10), entry(11)], ..Batch::default() };
     wal.append(&batch).expect("there is room");
     wal.sync().expect("the disk has no faults");
     wal.purge(Start { index: 10, term: 3 }).expect("the disk has no faults");
     wal.close().expect("the disk has no faults");
     contents(&disk, ".wal")
+}
+
+/// A segment of format 2: the table of witnesses at its beginning, and single ones after that.
+fn segment_with_witnesses() -> Vec<u8> {
+    let disk = MemoryDisk::new();
+    let config = WalConfig { segment_bytes: 512, salt: 0 };
+    let (mut wal, _) = Wal::open(disk.clone(), config).expect("it is a new log");
+    let witness = |member| Witness { member, index: 7, boot: 4, boot_nonce: 0xb007 };
+    let entry = EntryRef { index: 1, term: 3, kind: 1, data: b"entry" };
+    let first = Batch { witnesses: vec![witness(2), witness(3)], ..Batch::default() };
+    let second = Batch { entries: vec![entry], witnesses: vec![witness(3)], ..Batch::default() };
+    for batch in [first, second] {
+        wal.append(&batch).expect("there is room");
+        wal.sync().expect("the disk has no faults");
+    }
+    wal.close().expect("the disk has no faults");
+    let names = disk.list().expect("the disk has no faults");
+    let last = names.iter().filter(|name| name.ends_with(".wal")).max().expect("it was written");
+    disk.contents(last).expect("it was written")
+}
+
+fn log_end() -> Vec<u8> {
+    let disk = MemoryDisk::new();
+    let end = LogEnd { boot: 4, last: Start { index: 9, term: 2 }, commit: 7 };
+    end.store(&disk).expect("the disk has no faults");
+    contents(&disk, "log-end")
 }
 
 fn snapshot() -> Vec<u8> {
@@ -88,6 +116,16 @@ fn the_format_of_the_log_is_as_it_was() {
 }
 
 #[test]
+fn segment_with_witnesses_is_as_it_was() {
+    golden("golden/segment-2.hex", &segment_with_witnesses());
+}
+
+#[test]
+fn log_end_is_as_it_was() {
+    golden("golden/log-end.hex", &log_end());
+}
+
+#[test]
 fn the_format_of_snapshot_files_is_as_it_was() {
     golden("golden/snapshot.hex", &snapshot());
 }
@@ -110,6 +148,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("wal/damaged", damaged),
         ("wal/header-only", segment[..40].to_vec()),
         ("wal/whole", segment),
+        ("wal/witnesses", segment_with_witnesses()),
         ("wal/entries", [entry(1), entry(2), entry(2), entry(3)].concat()),
         ("wal/gap", [entry(1), entry(3)].concat()),
         ("wal/length-beyond-the-end", [&entry(1)[..19], &[0xff; 4]].concat()),

@@ -16,7 +16,7 @@ fn batch(first: u64, count: u64, data: &[u8]) -> Batch<'_> {
     let indexes = first..first + count;
     let entries = indexes.map(|index| EntryRef { index, term: 1, kind: 0, data }).collect();
     let hard_state = Some(HardState { term: 1, vote: 2, commit: first - 1 });
-    Batch { start: None, hard_state, entries }
+    Batch { start: None, hard_state, entries, ..Batch::default() }
 }
 
 fn open(path: &Path) -> Result<(Wal<RealDisk>, Recovered), OpenError> {

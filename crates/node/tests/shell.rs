@@ -6,8 +6,14 @@ mod backups;
 mod beginnings;
 #[path = "shell/disks.rs"]
 mod disks;
+#[path = "shell/level_1.rs"]
+mod level_1;
 #[path = "shell/members.rs"]
 mod members;
+#[path = "shell/reads.rs"]
+mod reads;
+#[path = "shell/rollback.rs"]
+mod rollback;
 #[path = "shell/serving.rs"]
 mod serving;
 #[path = "shell/support.rs"]

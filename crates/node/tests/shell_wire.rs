@@ -9,13 +9,14 @@ use fencepost_core::{Outcome, Revision};
 use fencepost_node::config::NodeConfig;
 use fencepost_node::fuzz::fuzz_peer;
 use fencepost_node::io::{
-    Change, ChangeError, Class, Forward, ForwardNumber, PeerMessage, ProposeError, SnapshotPiece,
+    Change, ChangeError, Class, Forward, ForwardNumber, Introduction, PeerMessage, ProposeError,
+    SnapshotPiece,
 };
 use fencepost_node::machine::Reply;
 use fencepost_node::membership::{Member, Membership};
 use fencepost_node::peer::{
     Ask, FRAME_BYTES_MAX, FrameBuffer, FrameError, HEADER_BYTES, Hello, Listed, Preamble, Refusal,
-    Told, Welcome, decode_message, encode_message, kind, put_frame,
+    Told, Welcome, decode_message, encode_message, kind, lowest_version, put_frame,
 };
 use fencepost_node::shell::cluster::Cluster;
 use fencepost_node::shell::{Origin, Settings, StartError, Status, start};
@@ -64,6 +65,23 @@ fn reply() -> impl Strategy<Value = Reply> {
         .prop_map(|(revision, outcome)| Reply { revision: Revision(revision), outcome })
 }
 
+fn introduction() -> impl Strategy<Value = Introduction> {
+    any::<([u64; 7], u32, bool)>().prop_map(|(numbers, feature_level, wants_answer)| {
+        let [boot, boot_nonce, memory_bytes, last_term, last_index, commit, witnessed] = numbers;
+        Introduction {
+            boot,
+            boot_nonce,
+            feature_level,
+            memory_bytes,
+            last_term,
+            last_index,
+            commit,
+            witnessed,
+            wants_answer,
+        }
+    })
+}
+
 fn message() -> impl Strategy<Value = PeerMessage> {
     let answer = prop_oneof![reply().prop_map(Ok), propose_error().prop_map(Err)];
     prop_oneof![
@@ -84,6 +102,10 @@ fn message() -> impl Strategy<Value = PeerMessage> {
         ),
         snapshot_id().prop_map(PeerMessage::SnapshotGone),
         Just(PeerMessage::YouWereRemoved),
+        Just(PeerMessage::AmIAMember),
+        introduction().prop_map(|one| PeerMessage::Introduction(Box::new(one))),
+        any::<(u64, u64)>()
+            .prop_map(|(boot, boot_nonce)| PeerMessage::CopiedDirectory { boot, boot_nonce }),
     ]
 }
 
@@ -237,13 +259,42 @@ proptest! {
 
     #[test]
     fn arbitrary_bodies_never_panic(
-        kind in prop_oneof![1..8_u8, 16..19_u8, 32..34_u8],
+        kind in prop_oneof![1..10_u8, 16..19_u8, 32..34_u8],
         body in prop::collection::vec(prop_oneof![0..4_u8, any::<u8>()], 0..200),
     ) {
         let mut frame = vec![kind];
         frame.extend_from_slice(&body);
         fuzz_peer(&frame);
     }
+}
+
+/// `docs/peer-protocol.md` fixes these bytes.
+#[test]
+fn introduction_has_its_documented_bytes() {
+    let introduction = Introduction {
+        boot: 1,
+        boot_nonce: 2,
+        feature_level: 3,
+        memory_bytes: 4,
+        last_term: 5,
+        last_index: 6,
+        commit: 7,
+        witnessed: 8,
+        wants_answer: true,
+    };
+    let message = PeerMessage::Introduction(Box::new(introduction));
+    let mut frame = Vec::new();
+    assert!(encode_message(&message, &mut frame));
+    let expected: Vec<u8> = (1..=8_u8)
+        .flat_map(|number| {
+            let width = if number == 3 { 4 } else { 8 };
+            std::iter::once(number).chain(std::iter::repeat_n(0, width - 1))
+        })
+        .chain([1])
+        .collect();
+    assert_eq!((frame[8], body(&frame)), (9, &expected[..]));
+    assert_eq!(lowest_version(&message), 2, "a member of version 1 would close the connection");
+    assert_eq!(lowest_version(&PeerMessage::AmIAMember), 1);
 }
 
 #[test]
@@ -336,11 +387,11 @@ fn strangers_are_told_what_is_wrong() {
         ),
         (
             greeting(Preamble { lowest: 7, highest: 9 }, |out| good.put(out)),
-            Refusal::Version { lowest: 1, highest: 1 },
+            Refusal::Version { lowest: 1, highest: 2 },
         ),
         (
             greeting(Preamble { lowest: 0, highest: 0 }, |out| good.put(out)),
-            Refusal::Version { lowest: 1, highest: 1 },
+            Refusal::Version { lowest: 1, highest: 2 },
         ),
         (
             greeting(Preamble::OURS, |out| assert!(put_frame(kind::HELLO, out, |_| {}))),

@@ -133,6 +133,10 @@ fn a_later_format_is_not_passed_over() {
     let mut bytes = disk.contents(&file(&disk, 3)).expect("it is there");
     bytes[8] = 2;
     disk.put(&file(&disk, 3), &bytes);
+    assert_eq!(latest(&disk).expect("it is passed over"), (None, 1), "a damaged version");
+    let sum = crc32c::crc32c(&bytes[..28]).to_le_bytes();
+    bytes[28..32].copy_from_slice(&sum);
+    disk.put(&file(&disk, 3), &bytes);
     assert!(matches!(latest(&disk), Err(Error::LaterVersion { version: 2, known: 1, .. })));
 }
 

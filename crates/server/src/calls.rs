@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fencepost_core::{Command, Reply};
 use fencepost_node::io::{Class, ProposeError, RequestId};
 use fencepost_node::machine::Machine;
-use fencepost_node::shell::{Delivery, Found, Freshness, Handle, Line, Mailbox, Query};
+use fencepost_node::shell::{Delivery, Freshness, Handle, Line, Mailbox, Query};
 use tokio::sync::oneshot;
 
 use crate::booth;
@@ -76,11 +76,6 @@ impl Drop for Brought<'_> {
     }
 }
 
-/// A question to the state in the form that the node takes. The answer comes back as [`Found`].
-pub(crate) fn query<T: Any + Send>(ask: impl FnOnce(&Machine) -> T + Send + 'static) -> Query {
-    Box::new(move |machine| -> Found { Box::new(ask(machine)) })
-}
-
 fn replied(answer: Result<Delivery, oneshot::error::RecvError>) -> Result<Reply, Failure> {
     match answer {
         Ok(Delivery::Answer(answer)) => Ok(answer?),
@@ -134,8 +129,17 @@ impl Calls {
         freshness: Freshness,
         ask: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, Failure> {
+        self.ask(freshness, Query::once(ask)).await
+    }
+
+    /// Puts a query to the state whose answer is a `T`.
+    pub(crate) async fn ask<T: Any + Send>(
+        &self,
+        freshness: Freshness,
+        query: Query,
+    ) -> Result<T, Failure> {
         let (place, answer, _) = self.open();
-        self.line.bring_query(place.request, freshness, query(ask))?;
+        self.line.bring_query(place.request, freshness, query)?;
         booth::work_off(&self.line);
         // A question changes nothing, so it never has an unknown outcome.
         let Ok(Delivery::Found(found)) = answer.await else {

@@ -53,6 +53,10 @@ pub(crate) enum Wrong {
     NotJson(String),
     /// What was sent has more bytes than may be.
     TooLarge(usize),
+    /// The answer would have more bytes than may be.
+    AnswerTooLarge(u64),
+    /// Keys have changed faster than they could be read at one revision.
+    Outrun,
     /// Nothing was asked for.
     Empty,
     /// A session begins with a greeting.
@@ -164,6 +168,13 @@ impl Wrong {
             Wrong::Invalid(field, why) => format!("{field} {why}"),
             Wrong::NotJson(why) => format!("this is no request in JSON: {why}"),
             Wrong::TooLarge(max) => format!("a request has at most {max} bytes"),
+            Wrong::AnswerTooLarge(max) => format!(
+                "the answer would have more than {max} bytes: read it in pages, with a limit and \
+                 the last key as the next start, or ask for keys or the count only"
+            ),
+            Wrong::Outrun => {
+                "keys changed faster than they could be read: try again, or read fewer".to_owned()
+            }
             Wrong::Empty => "the request asks for nothing".to_owned(),
             Wrong::HelloExpected => "a session begins with a hello".to_owned(),
             Wrong::HelloRepeated => "a session has only one hello".to_owned(),
@@ -211,12 +222,13 @@ impl Wrong {
             Wrong::Invalid(..) => row("field_invalid", InvalidArgument, 400),
             Wrong::NotJson(_) => row("json_invalid", InvalidArgument, 400),
             Wrong::TooLarge(_) => row("request_too_large", InvalidArgument, 413),
+            Wrong::AnswerTooLarge(_) => row("answer_too_large", ResourceExhausted, 413),
             Wrong::Empty => row("request_empty", InvalidArgument, 400),
             Wrong::HelloExpected => row("hello_expected", FailedPrecondition, 400),
             Wrong::HelloRepeated => row("hello_repeated", FailedPrecondition, 400),
             Wrong::VersionUnsupported => row("version_unsupported", FailedPrecondition, 400),
             Wrong::RequestIdInUse(_) => row("request_id_in_use", InvalidArgument, 409),
-            Wrong::TooMuchOpen(..) => later("overloaded", ResourceExhausted, 429),
+            Wrong::TooMuchOpen(..) | Wrong::Outrun => later("overloaded", ResourceExhausted, 429),
             Wrong::ShuttingDown => later("shutting_down", Unavailable, 503),
             Wrong::SlowReader => later("slow_reader", ResourceExhausted, 429),
             Wrong::WatchUnknown(_) => row("watch_unknown", NotFound, 404),
@@ -278,6 +290,8 @@ fn refused(reason: &Reason) -> Row {
         | Reason::LeaseGiven
         | Reason::KeyRepeated
         | Reason::TooManyOps(..)
+        | Reason::TooManyKeys(_)
+        | Reason::TooManyBytes(_)
         | Reason::TxnTooDeep(_)
         | Reason::LimitsUnsound
         | Reason::InvalidCommand(_) => row(code, InvalidArgument, 400),
@@ -301,6 +315,11 @@ fn refused(reason: &Reason) -> Row {
         | Reason::SigningKeyTaken(_)
         | Reason::FeatureLevelInvalid(..) => row(code, FailedPrecondition, 409),
         Reason::LockInUse => later(code, FailedPrecondition, 409),
+        // They pass only if somebody removes something or raises a limit.
+        Reason::LeaseKeysFull(_)
+        | Reason::NoSpace(_)
+        | Reason::ClientLeasesFull(_)
+        | Reason::AddressClientsFull(_) => row(code, ResourceExhausted, 429),
         Reason::LeasesFull(_)
         | Reason::ClientsFull(_)
         | Reason::SeqTooFar(..)

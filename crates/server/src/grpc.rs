@@ -6,6 +6,7 @@ mod cluster;
 mod keep_alive;
 pub(crate) mod keys;
 pub(crate) mod leases;
+mod limits;
 pub(crate) mod lock;
 pub(crate) mod locks;
 pub(crate) mod members;

@@ -8,8 +8,8 @@ use fencepost_core::outcome::Place;
 use fencepost_core::{Boot, Key, NodeId, Outcome, Reply, Revision, State};
 use fencepost_fence::signed::KeyError;
 use fencepost_node::io::{Class, ProposeError, RequestId};
-use fencepost_node::machine::Machine;
-use fencepost_node::shell::{Freshness, Handle};
+use fencepost_node::machine::{Machine, StepBudget};
+use fencepost_node::shell::{Freshness, Handle, Query};
 use fencepost_proto::v1;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -20,6 +20,7 @@ use crate::limits;
 use crate::metrics::Metrics;
 use crate::outbox::{Item, Outbox};
 use crate::pending::{Registry, Verdict};
+use crate::scans::Scans;
 use crate::shares::Shares;
 use crate::signing::Desk;
 use crate::watch::Queue;
@@ -41,6 +42,8 @@ pub(crate) struct House {
     pub(crate) shares: Shares,
     /// The turns of those who want a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// The room of reads of many keys.
+    pub(crate) scans: Scans,
     /// Where tokens are signed.
     pub(crate) signing: Desk,
     /// Whether the server is about to end.
@@ -100,6 +103,7 @@ impl House {
             boot,
             shares: Shares::new(node, boot),
             backups: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
+            scans: Scans::default(),
             signing: Desk::open(handle.home(), status.cluster_id, node)?,
             closing: watch::Sender::new(false),
             next_watch: AtomicU64::new(1),
@@ -132,6 +136,16 @@ impl House {
             }
         }
         Some(last)
+    }
+
+    /// Counts a client that has seen a later revision of this incarnation than the state of its
+    /// leader has. Anybody can say so: nothing else follows from it.
+    pub(crate) fn count_if_ahead(&self, incarnation: u64, seen_revision: i64) {
+        let header = self.head.now();
+        let leads = header.leader_id == header.member_id;
+        if leads && incarnation == header.incarnation && seen_revision > header.revision {
+            self.metrics.sessions_ahead.inc();
+        }
     }
 
     /// A number for a watch that no other has.
@@ -227,9 +241,30 @@ impl House {
         is_stale: bool,
         ask: impl FnOnce(&State) -> T + Send + 'static,
     ) -> Result<(v1::Header, T), Failure> {
-        let freshness = freshness(is_stale);
         let ask = |machine: &Machine| (machine.state().revision(), ask(machine.state()));
-        let (revision, found): (Revision, T) = self.calls.read(freshness, ask).await?;
+        self.ask_with(is_stale, Query::once(ask)).await
+    }
+
+    /// As [`House::ask`], for a question that spends what it costs.
+    pub(crate) async fn ask_within<T: Send + 'static>(
+        &self,
+        is_stale: bool,
+        ask: impl FnOnce(&State, &mut StepBudget) -> T + Send + 'static,
+    ) -> Result<(v1::Header, T), Failure> {
+        let ask = |machine: &Machine, budget: &mut StepBudget| {
+            (machine.state().revision(), ask(machine.state(), budget))
+        };
+        self.ask_with(is_stale, Query::measured(ask)).await
+    }
+
+    /// As [`House::ask`], for a query whose answer is a revision and a `T`.
+    pub(crate) async fn ask_with<T: Send + 'static>(
+        &self,
+        is_stale: bool,
+        query: Query,
+    ) -> Result<(v1::Header, T), Failure> {
+        let asked = self.calls.ask(freshness(is_stale), query).await?;
+        let (revision, found): (Revision, T) = asked;
         Ok((self.head.at(revision), found))
     }
 }

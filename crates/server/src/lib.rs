@@ -10,6 +10,7 @@
 mod along;
 mod booth;
 mod calls;
+mod deletion;
 mod duties;
 mod ears;
 mod error;
@@ -33,6 +34,7 @@ mod pending;
 mod reads;
 mod requests;
 mod rest;
+mod scans;
 mod seats;
 mod serve;
 mod session;

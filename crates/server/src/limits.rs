@@ -37,6 +37,19 @@ pub(crate) const RANGE_KEYS_MAX: usize = 10_000;
 /// Bytes of keys and values in one answer to a range, beyond the first key: most clients accept no
 /// message above 4 MiB.
 pub(crate) const RANGE_BYTES_MAX: usize = 2 << 20;
+/// Bytes of keys and values in one answer to a range of etcd's, which knows no pages of its own: as
+/// much as one command may answer.
+pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bytes of all large answers together, from their second step until they are sent.
+pub(crate) const LARGE_ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// Large reads that may wait for that room.
+pub(crate) const LARGE_READS_WAITING_MAX: usize = 64;
+/// Hashes that may wait for the one that is computed.
+pub(crate) const HASHES_WAITING_MAX: usize = 16;
+/// Bytes of an answer that is built by the I/O worker itself.
+pub(crate) const INLINE_BYTES_MAX: u64 = 64 << 10;
+/// Threads on which larger answers are built.
+pub(crate) const ANSWER_BUILDERS_MAX: usize = 2;
 /// Locks or leases in one page of a list.
 pub(crate) const PAGE_MAX: usize = 1_000;
 /// Holders that one answer lists.
@@ -115,4 +128,5 @@ pub(crate) const RETRY_PAUSES: (Duration, Duration) =
 
 const _: () = assert!(WATCH_BYTES_MAX < OUTBOX_BYTES_MAX);
 const _: () = assert!(HISTORY_SCAN_BYTES_MAX < OUTBOX_BYTES_MAX);
+const _: () = assert!(ANSWER_BYTES_MAX <= LARGE_ANSWERS_BYTES_MAX);
 const _: () = assert!(RANGE_BYTES_MAX + (MESSAGE_BYTES_MAX) < 4 << 20);

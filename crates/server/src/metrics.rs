@@ -47,12 +47,15 @@ pub(crate) struct Metrics {
     pub(crate) pending: Gauge,
     pub(crate) watches: Gauge,
     pub(crate) sessions: Gauge,
+    pub(crate) sessions_ahead: Counter,
     pub(crate) connections: Gauge,
     leader_changes: Counter,
     leases: Gauge,
     locks: Gauge,
     clients: Gauge,
     keys: Gauge,
+    bytes: Gauge,
+    quota: Gauge,
     work: StateNumbers,
     tally: Mutex<Tally>,
 }
@@ -84,12 +87,15 @@ impl Metrics {
             pending: Gauge::default(),
             watches: Gauge::default(),
             sessions: Gauge::default(),
+            sessions_ahead: Counter::default(),
             connections: Gauge::default(),
             leader_changes: Counter::default(),
             leases: Gauge::default(),
             locks: Gauge::default(),
             clients: Gauge::default(),
             keys: Gauge::default(),
+            bytes: Gauge::default(),
+            quota: Gauge::default(),
             work: StateNumbers::default(),
             tally: Mutex::default(),
         };
@@ -108,6 +114,9 @@ impl Metrics {
         registry.register("lock_live", "Locks that somebody holds or wants", self.locks.clone());
         registry.register("state_clients", "Clients that are remembered", self.clients.clone());
         registry.register("state_keys", "Keys, those of contenders included", self.keys.clone());
+        let (bytes, quota) = (self.bytes.clone(), self.quota.clone());
+        registry.register_with_unit("state", "What the state takes", Unit::Bytes, bytes);
+        registry.register_with_unit("state_quota", "What it may take", Unit::Bytes, quota);
         registry.register("lock_ends", "Places in queues that ended, by cause", self.ends.clone());
         let (waits, holds) = (self.waits.clone(), self.holds.clone());
         registry.register_with_unit(
@@ -122,6 +131,11 @@ impl Metrics {
         registry.register("door_pending", "Calls here that wait for a lock", self.pending.clone());
         registry.register("door_watches", "Watches here", self.watches.clone());
         registry.register("door_sessions", "Streams here", self.sessions.clone());
+        registry.register(
+            "sessions_ahead",
+            "Sessions that had seen a later revision than this leader",
+            self.sessions_ahead.clone(),
+        );
         registry.register("door_connections", "Connections here", self.connections.clone());
         registry.register("raft_leader_changes", "Changes of leader", self.leader_changes.clone());
         registry.register_collector(Box::new(self.work.clone()));
@@ -170,6 +184,8 @@ impl Metrics {
         for (gauge, size) in gauges {
             gauge.set(i64::try_from(size).unwrap_or(i64::MAX));
         }
+        self.bytes.set(crate::show::signed(sizes.bytes));
+        self.quota.set(crate::show::signed(sizes.quota));
         self.work.see(work);
     }
 

@@ -73,6 +73,9 @@ impl Item {
                 Item::Delivery(_, Delivery::Answer(Ok(reply))) => match &reply.outcome {
                     Outcome::Put(Some(kv)) => kv.value.len(),
                     Outcome::Deleted(_, kvs) => kvs.iter().map(|kv| kv.value.len()).sum(),
+                    Outcome::DeletedPart(part) => {
+                        part.removed.iter().map(|kv| kv.value.len()).sum()
+                    }
                     Outcome::LeasesRenewed(renewed) => renewed.len() * 40,
                     _ => 0,
                 },

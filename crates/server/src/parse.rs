@@ -288,9 +288,9 @@ fn key_range_named(key: &str, prefix: bool) -> Parsed<KeyRange> {
     Ok(key_range(key, prefix))
 }
 
-pub(crate) fn delete_range(request: &v1::DeleteRangeRequest) -> Parsed<Action> {
+pub(crate) fn delete_range(request: &v1::DeleteRangeRequest) -> Parsed<DeleteRange> {
     let range = key_range_named(&request.key, request.prefix)?;
-    Ok(Action::DeleteRange(DeleteRange { range, prev: request.prev_kv }))
+    Ok(DeleteRange { range, prev: request.prev_kv })
 }
 
 pub(crate) fn range(request: &v1::RangeRequest) -> Parsed<PageQuery> {

@@ -1,13 +1,16 @@
 //! Questions that both unary calls and sessions ask.
 
-use fencepost_core::event::KeyValue;
+use std::any::Any;
+
 use fencepost_core::query::{LockView, Sight};
 use fencepost_core::range::{Page, PageQuery};
+use fencepost_core::scan::{Progress, Scan};
 use fencepost_core::{LeaseId, LockName, LogTime, Reason, Revision, State};
-use fencepost_node::shell::Query;
+use fencepost_node::io::ProposeError;
+use fencepost_node::machine::{Machine, StepBudget};
+use fencepost_node::shell::{Found, Query, Steps};
 use fencepost_proto::v1;
 
-use crate::calls::query;
 use crate::error::Failure;
 use crate::{limits, parse, show};
 
@@ -61,47 +64,76 @@ pub(crate) fn look(
     })
 }
 
+/// Spends what a look at a lock costs.
+fn spend_on_lock(budget: &mut StepBudget, view: &LockView) {
+    let keys = 1 + view.holders.len() + view.waiters.len() + view.foreign.len();
+    budget.spend_on_answer(keys, 0);
+}
+
 pub(crate) fn get_lock(request: &v1::GetLockRequest) -> Result<Query, Failure> {
     let look = look(request)?;
-    Ok(query(move |machine| {
+    Ok(Query::measured(move |machine, budget| {
         let state = machine.state();
-        Read::Lock(state.revision(), state.now(), Box::new(look(state)))
+        let view = look(state);
+        spend_on_lock(budget, &view);
+        Read::Lock(state.revision(), state.now(), Box::new(view))
     }))
 }
 
-pub(crate) fn range(request: &v1::RangeRequest) -> Result<Query, Failure> {
-    let (range, counts) = (parse::range(request)?, request.count);
-    Ok(query(move |machine| {
+/// A page of a range, and how many keys the range holds, if that is to be counted or known anyway.
+/// The answer is what `found` makes of them and of their revision.
+pub(crate) fn range<T: Any + Send>(
+    request: &v1::RangeRequest,
+    found: impl FnOnce(Revision, (Page, u64)) -> T + Send + 'static,
+) -> Result<Query, Failure> {
+    let query = parse::range(request)?;
+    if request.count {
+        let count = Scan::count(query.range.clone());
+        return Ok(Query::Steps(Box::new(CountedPage { count, query, found: Some(found) })));
+    }
+    Ok(Query::measured(move |machine, budget| {
         let state = machine.state();
-        Read::Range(state.revision(), page(state, &range, counts))
+        let page = page(state, &query, budget);
+        let is_all = query.after.is_none() && !page.more;
+        let count = if is_all { page.kvs.len() as u64 } else { 0 };
+        found(state.revision(), (page, count))
     }))
 }
 
-/// A page, and how many keys the range holds, if that is to be counted or known anyway.
-pub(crate) fn page(state: &State, query: &PageQuery, counts: bool) -> (Page, u64) {
+fn page(state: &State, query: &PageQuery, budget: &mut StepBudget) -> Page {
     let page = state.page(query);
-    let count = match counts {
-        true => state.count(&query.range),
-        false if query.after.is_none() && !page.more => page.kvs.len() as u64,
-        false => 0,
-    };
-    (page, count)
+    let bytes = page.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+    budget.spend_on_answer(page.kvs.len(), bytes);
+    page
+}
+
+/// Counts a range in steps. The last one reads the page.
+struct CountedPage<F> {
+    count: Scan,
+    query: PageQuery,
+    found: Option<F>,
+}
+
+impl<T: Any + Send, F: FnOnce(Revision, (Page, u64)) -> T + Send> Steps for CountedPage<F> {
+    fn step(
+        &mut self,
+        machine: &Machine,
+        budget: &mut StepBudget,
+    ) -> Option<Result<Found, ProposeError>> {
+        let state = machine.state();
+        let count = match self.count.step(state, budget) {
+            Progress::More => return None,
+            Progress::Done(scanned) => scanned.count(),
+            // The keys have changed too fast.
+            Progress::Failed(_) => return Some(Err(ProposeError::Overloaded)),
+        };
+        let page = page(state, &self.query, budget);
+        let found = self.found.take().expect("there is one last step");
+        Some(Ok(Box::new(found(state.revision(), (page, count)))))
+    }
 }
 
 pub(crate) fn show_range((page, count): &(Page, u64)) -> v1::RangeResponse {
     let kvs = page.kvs.iter().map(show::key_val).collect();
     v1::RangeResponse { header: None, kvs, more: page.more, count: *count }
-}
-
-/// What a message can carry of the keys that were deleted, and whether that is all.
-pub(crate) fn show_deleted(deleted: u64, prev: &[KeyValue]) -> v1::DeleteRangeResponse {
-    let mut bytes = 0;
-    let fits = |kv: &&KeyValue| {
-        let is_first = bytes == 0;
-        bytes += kv.key.len() + kv.value.len() + 32;
-        is_first || bytes <= limits::RANGE_BYTES_MAX
-    };
-    let prev_kvs: Vec<v1::KeyVal> = prev.iter().take_while(fits).map(show::key_val).collect();
-    let prev_kvs_cut = prev_kvs.len() < prev.len();
-    v1::DeleteRangeResponse { header: None, deleted, prev_kvs, prev_kvs_cut }
 }

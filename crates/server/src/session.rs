@@ -28,6 +28,7 @@ use tokio::runtime::Handle;
 pub(crate) use incoming::listen;
 pub(crate) use outgoing::Outgoing;
 
+use crate::deletion::Deletion;
 use crate::error::Failure;
 use crate::house::House;
 use crate::outbox::{Answers, Item, Outbox};
@@ -98,7 +99,7 @@ enum Kind {
     GetLock,
     Put,
     Range,
-    DeleteRange,
+    DeleteRange(Box<Deletion>),
     /// A look at the history for the watch of this number.
     Look(u64),
 }
@@ -115,7 +116,7 @@ impl Kind {
             Kind::GetLock => "get_lock",
             Kind::Put => "put",
             Kind::Range => "range",
-            Kind::DeleteRange => "delete_range",
+            Kind::DeleteRange(_) => "delete_range",
             Kind::Look(_) => "watch",
         }
     }

@@ -119,9 +119,14 @@ pub(crate) enum Answer {
 
 /// The answer to a call.
 pub(crate) fn answer<M: Message>(result: Result<M, Status>) -> Response<Answer> {
+    answer_bytes(result.map(|message| framed(&message)))
+}
+
+/// The answer to a call whose message is framed already.
+pub(crate) fn answer_bytes(result: Result<Bytes, Status>) -> Response<Answer> {
     match result {
-        Ok(message) => {
-            let mut response = Response::new(Answer::Message(framed(&message)));
+        Ok(bytes) => {
+            let mut response = Response::new(Answer::Message(bytes));
             response.headers_mut().insert(CONTENT_TYPE, GRPC);
             response
         }
@@ -129,11 +134,12 @@ pub(crate) fn answer<M: Message>(result: Result<M, Status>) -> Response<Answer> 
     }
 }
 
-fn framed<M: Message>(message: &M) -> Bytes {
+/// A message, not compressed, with its length before it.
+pub(crate) fn framed<M: Message>(message: &M) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + length);
     bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(length).expect("answers here are small"));
+    bytes.put_u32(u32::try_from(length).expect("answers are far smaller"));
     message.encode(&mut bytes).expect("there is room for its length");
     bytes.freeze()
 }

@@ -6,12 +6,16 @@ mod differential;
 mod failover;
 #[path = "etcd/generate.rs"]
 mod generate;
+#[path = "etcd/limits.rs"]
+mod limits;
 #[path = "etcd/locks.rs"]
 mod locks;
 #[path = "etcd/real.rs"]
 mod real;
 #[path = "etcd/rust_client.rs"]
 mod rust_client;
+#[path = "etcd/scans.rs"]
+mod scans;
 #[path = "server/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the native door")]
 mod support;

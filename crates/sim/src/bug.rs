@@ -20,6 +20,12 @@ pub enum Bug {
 pub enum WorldBug {
     /// A backup is gone on with as it is, as if the lost cluster had not lived on after it.
     RestoreWithoutJump,
+    /// Every restore of a backup starts its counters at the same wall-clock time.
+    RestoreSameBase,
+    /// The wait of a restored cluster counts from the backup, as if nothing was granted after it.
+    RestoreDelayTooShort,
+    /// A client keeps its leases when it meets a cluster that was restored.
+    IncarnationIgnored,
     /// The log writer says that all is durable and does not sync.
     SyncSkipped,
     /// A failed sync is reported as done.
@@ -34,8 +40,11 @@ pub enum WorldBug {
 
 impl WorldBug {
     /// All of them.
-    pub const ALL: [WorldBug; 6] = [
+    pub const ALL: [WorldBug; 9] = [
         WorldBug::RestoreWithoutJump,
+        WorldBug::RestoreSameBase,
+        WorldBug::RestoreDelayTooShort,
+        WorldBug::IncarnationIgnored,
         WorldBug::SyncSkipped,
         WorldBug::SyncErrorIgnored,
         WorldBug::ToldAhead,
@@ -52,6 +61,16 @@ impl Bug {
         let node = fencepost_node::mutant::Mutant::ALL.into_iter().map(Bug::Node);
         let world = WorldBug::ALL.into_iter().map(Bug::World);
         world.chain(node).chain(core).collect()
+    }
+
+    /// Whether it shows only after a restore from a backup.
+    pub(crate) fn needs_restore(self) -> bool {
+        use WorldBug::{
+            IncarnationIgnored, RestoreDelayTooShort, RestoreSameBase, RestoreWithoutJump,
+        };
+        let Bug::World(bug) = self else { return false };
+        let all = [IncarnationIgnored, RestoreDelayTooShort, RestoreSameBase, RestoreWithoutJump];
+        all.contains(&bug)
     }
 
     /// The bug of this name.

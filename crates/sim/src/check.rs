@@ -150,6 +150,7 @@ impl Checks {
             Seen::Believes { client, belief, until } => {
                 self.beliefs.believes(self.rules, &self.book, at, client, belief, until)
             }
+            Seen::Entered { client } => self.beliefs.entered(at, client),
             Seen::Wrote { client, lock, token, accepted } => {
                 let lock = &LockName::from(lock);
                 let write = Write { client, lock, token, accepted };
@@ -163,6 +164,7 @@ impl Checks {
                 self.hashes.restore();
                 self.leaders.restore();
                 self.once.restore();
+                self.beliefs.restore(state.revision());
                 self.converge.restore();
                 Ok(())
             }

@@ -63,6 +63,8 @@ pub enum ClientEvent {
     Wake,
     /// The answer to a call.
     Answered(CallNumber, CallResult),
+    /// The cluster was restored from a backup: what it granted before has ended.
+    Restored,
     /// Something happened to a contender of one of its leases, as the member that it talks to
     /// saw it. May be lost.
     Notified(Arc<Event>),

@@ -70,11 +70,19 @@ pub enum FaultKind {
     /// The leader loses power, then the first one that votes for a successor, while the successor
     /// is cut off. A vote that is forgotten makes two leaders of one term.
     CrashVoter,
+    /// The disk of a member is set back to an older copy.
+    OlderDisk,
+    /// The log of a member that was stopped in good order loses its end.
+    CutLog,
+    /// A member is restarted with another build: with a newer one, or back with the older one.
+    Upgrade,
+    /// The data directory of a member is copied, and a second process runs from the copy.
+    CopiedDirectory,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [FaultKind; 32] = [
+    pub const ALL: [FaultKind; 36] = [
         FaultKind::Loss,
         FaultKind::Duplicate,
         FaultKind::Delay,
@@ -107,7 +115,22 @@ impl FaultKind {
         FaultKind::Transfer,
         FaultKind::Restore,
         FaultKind::CrashVoter,
+        FaultKind::OlderDisk,
+        FaultKind::CutLog,
+        FaultKind::Upgrade,
+        FaultKind::CopiedDirectory,
     ];
+
+    /// How many of them are drawn before everything else in a plan. Later ones are drawn by
+    /// themselves, so that a seed goes on to mean the same.
+    pub(crate) const DRAWN_FIRST: usize = 32;
+    /// How many are drawn after those.
+    pub(crate) const DRAWN_SECOND: usize = 3;
+
+    /// Whether it is counted when its last step is done.
+    pub(crate) fn takes_steps(self) -> bool {
+        matches!(self, FaultKind::OlderDisk | FaultKind::CopiedDirectory)
+    }
 
     /// Whether it lasts for the whole time of faults, instead of being done now and then.
     #[must_use]
@@ -120,8 +143,14 @@ impl FaultKind {
 }
 
 /// How often each kind of fault was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCounts([u64; FaultKind::ALL.len()]);
+
+impl Default for FaultCounts {
+    fn default() -> FaultCounts {
+        FaultCounts([0; FaultKind::ALL.len()])
+    }
+}
 
 impl FaultCounts {
     /// Counts one.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::bug::Bug;
+use crate::plan::Plan;
 use crate::run::run_seed;
 use crate::seen::Violation;
 
@@ -22,11 +23,13 @@ pub struct Hunt {
     pub caught: Option<(u64, Violation)>,
 }
 
-/// Runs seeds with a bug in them, until it is caught.
+/// Runs seeds with a bug in them, until it is caught. A bug that shows only after a restore is looked
+/// for in seeds that have one, which is one in ten.
 #[must_use]
 pub fn hunt(bug: Bug, from: u64, seeds_max: u64) -> Hunt {
-    for number in 0..seeds_max {
-        let seed = from.wrapping_add(number);
+    let can_show = |seed: &u64| !bug.needs_restore() || Plan::draw(*seed).restore.is_some();
+    let seeds = (0..).map(|number| from.wrapping_add(number)).filter(can_show);
+    for (number, seed) in (0..seeds_max).zip(seeds) {
         if let Some(violation) = run_seed(seed, Some(bug), false).violation {
             return Hunt { bug, seeds: number + 1, caught: Some((seed, violation)) };
         }

@@ -32,6 +32,9 @@ pub(crate) mod purpose {
     pub(crate) const OPERATOR: u64 = 6;
     pub(crate) const CLOCKS: u64 = 7;
     pub(crate) const CLIENTS: u64 = 8;
+    pub(crate) const DISKS_AND_BUILDS: u64 = 9;
+    pub(crate) const RESTORES: u64 = 10;
+    pub(crate) const COPIES: u64 = 11;
     /// Client `n` has this plus `n`.
     pub(crate) const EACH_CLIENT: u64 = 1_000;
 }
@@ -99,6 +102,33 @@ impl ClockPlan {
     }
 }
 
+/// When a backup is made, and when all members are lost.
+#[derive(Clone, Copy, Debug)]
+pub struct RestorePlan {
+    /// When the backup is made.
+    pub backup: u64,
+    /// When all members are lost, and the backup is restored.
+    pub first: u64,
+    /// When those of the restored cluster are lost, and the same backup is restored again.
+    pub second: Option<u64>,
+    /// How far the wall clock is set forward between the two, in milliseconds.
+    pub wall_jump_ms: u64,
+}
+
+impl RestorePlan {
+    fn draw(seed: u64, backup: u64, first: u64) -> RestorePlan {
+        let mut dice = Dice::new(seed, purpose::RESTORES);
+        // Often a second later, and often after the restored cluster has granted locks.
+        let later = match dice.roll(4) {
+            0 => None,
+            1 => Some(SECOND),
+            _ => Some(dice.between(2 * SECOND, 12 * SECOND)),
+        };
+        let wall_jump_ms = if dice.roll(2) == 0 { 60 * 60 * 1_000 } else { 0 };
+        RestorePlan { backup, first, second: later.map(|later| first + later), wall_jump_ms }
+    }
+}
+
 /// What one seed means.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -122,14 +152,16 @@ pub struct Plan {
     pub goes_ahead: bool,
     /// Whether a follower that has something to write applies what is committed only after it.
     pub catches_up_late: bool,
+    /// Whether the founders run a build of feature level 1 at first.
+    pub begins_old: bool,
     /// The faults that are done now and then, as often in this list as they are likely.
     pub faults: Vec<FaultKind>,
     /// The faults that last.
     pub weather: Vec<FaultKind>,
     /// The mean time between faults.
     pub fault_every: u64,
-    /// When a backup is made, and when the disaster comes.
-    pub restore: Option<(u64, u64)>,
+    /// The backup, and the restores from it.
+    pub restore: Option<RestorePlan>,
     /// What the clients do.
     pub workload: WorkloadPlan,
 }
@@ -139,8 +171,13 @@ impl Plan {
     #[must_use]
     pub fn draw(seed: u64) -> Plan {
         let mut dice = Dice::new(seed, purpose::PLAN);
-        let kinds: Vec<FaultKind> =
-            FaultKind::ALL.into_iter().filter(|_| dice.roll(2) == 0).collect();
+        let (first, later) = FaultKind::ALL.split_at(FaultKind::DRAWN_FIRST);
+        let kinds: Vec<FaultKind> = first.iter().copied().filter(|_| dice.roll(2) == 0).collect();
+        let (later, last) = later.split_at(FaultKind::DRAWN_SECOND);
+        let mut later_dice = Dice::new(seed, purpose::DISKS_AND_BUILDS);
+        let later: Vec<FaultKind> =
+            later.iter().copied().filter(|_| later_dice.roll(2) == 0).collect();
+        let mut copy_dice = Dice::new(seed, purpose::COPIES);
         let has = |kind: FaultKind| kinds.contains(&kind);
         let (weather, rest): (Vec<FaultKind>, Vec<FaultKind>) =
             kinds.iter().partition(|kind| kind.is_weather());
@@ -149,10 +186,18 @@ impl Plan {
             let weight = dice.between(1, 4);
             faults.extend((0..weight).map(|_| kind));
         }
+        for &kind in &later {
+            let weight = later_dice.between(1, 4);
+            faults.extend((0..weight).map(|_| kind));
+        }
+        for &kind in last.iter().filter(|_| copy_dice.roll(2) == 0).collect::<Vec<_>>() {
+            let weight = copy_dice.between(1, 4);
+            faults.extend((0..weight).map(|_| kind));
+        }
         let restores = has(FaultKind::Restore) && dice.roll(5) == 0;
         let restore = restores.then(|| {
             let backup = dice.between(2 * SECOND, 14 * SECOND);
-            (backup, backup + dice.between(SECOND, 12 * SECOND))
+            RestorePlan::draw(seed, backup, backup + dice.between(SECOND, 12 * SECOND))
         });
         Plan {
             seed,
@@ -170,6 +215,7 @@ impl Plan {
             goes_ahead: dice.roll(4) > 0,
             snapshot_copy_max: *dice.pick(&[0, 20, usize::MAX]),
             catches_up_late: dice.roll(2) > 0,
+            begins_old: later.contains(&FaultKind::Upgrade),
         }
     }
 }

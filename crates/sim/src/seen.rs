@@ -96,6 +96,11 @@ pub enum Seen<'a> {
         /// The true time up to which a belief to hold lasts if nothing renews it.
         until: Time,
     },
+    /// A client was answered for the first time by a cluster that was restored, and has acted on it.
+    Entered {
+        /// Who.
+        client: ClientNumber,
+    },
     /// A client's write has reached the fenced store.
     Wrote {
         /// Who.

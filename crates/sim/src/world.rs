@@ -45,6 +45,7 @@ use crate::trace::Trace;
 use agenda::Agenda;
 use backup::Backup;
 use clients::Seat;
+use faults::{Copied, Stale};
 use happening::Happening;
 use member::Members;
 use network::Network;
@@ -79,12 +80,20 @@ pub struct World {
     operator: Operator,
     backup: Option<Backup>,
     saving: Option<RequestId>,
-    /// The longest lease that anybody asked for, in milliseconds.
-    longest_ttl: u64,
+    /// The incarnation of the cluster: how often it was restored.
+    incarnation: u64,
     /// The clients rest.
     rests: bool,
     /// The next member that votes loses power.
     a_voter_is_doomed: bool,
+    /// A disk that is being set back to an older copy.
+    stale: Option<Stale>,
+    /// A data directory that was copied.
+    copied: Option<Copied>,
+    /// When a member was first seen to have feature level 2.
+    raised_at: Option<u64>,
+    /// When a leader of each term first proposed a level.
+    raises: BTreeMap<u64, u64>,
     dice: Streams,
     faults: FaultCounts,
     watch: Watch,
@@ -130,9 +139,13 @@ impl World {
             operator: Operator::new(dice(purpose::OPERATOR)),
             backup: None,
             saving: None,
-            longest_ttl: 0,
+            incarnation: 0,
             rests: false,
             a_voter_is_doomed: false,
+            stale: None,
+            copied: None,
+            raised_at: None,
+            raises: BTreeMap::new(),
             dice: Streams {
                 disk: dice(purpose::DISK),
                 faults: dice(purpose::FAULTS),

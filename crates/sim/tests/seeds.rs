@@ -91,6 +91,7 @@ fn planted_bugs_are_caught() {
         Bug::World(WorldBug::StoreIgnoresTokens),
         Bug::Node(fencepost_node::mutant::Mutant::MessageBeforeSync),
         Bug::Node(fencepost_node::mutant::Mutant::ReadWithoutQuorum),
+        Bug::Node(fencepost_node::mutant::Mutant::WitnessIgnored),
         Bug::Core(fencepost_core::Mutant::TokenPerKey),
         Bug::Core(fencepost_core::Mutant::LastComeFirstServed),
     ];

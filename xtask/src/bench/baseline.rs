@@ -18,7 +18,7 @@ const RELEASES: &str = "v[0-9]*";
 
 /// What to compare with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// Nothing, whatever there is.
     Nothing,
     /// The last release, if there is one.
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 impl Wanted {
     /// What the options ask for. A quick run is the guard before a change lands, so it has a baseline
     /// unless somebody wants none.
-    pub(super) fn of(baseline: Option<String>, is_quick: bool) -> Wanted {
+    pub(crate) fn of(baseline: Option<String>, is_quick: bool) -> Wanted {
         match baseline {
             Some(none) if none == "none" => Wanted::Nothing,
             Some(revision) => Wanted::Revision(revision),
@@ -40,14 +40,14 @@ impl Wanted {
 }
 
 /// An earlier build.
-pub(super) struct Baseline {
-    pub(super) program: PathBuf,
+pub(crate) struct Baseline {
+    pub(crate) program: PathBuf,
     /// For people: what was asked for, and which commit that is.
-    pub(super) revision: String,
+    pub(crate) revision: String,
 }
 
 /// Builds what is wanted. Nothing, if there is nothing to build.
-pub(super) fn build(
+pub(crate) fn build(
     root: &Path,
     build: &Build,
     wanted: Wanted,

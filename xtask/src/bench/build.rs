@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use crate::command::cargo_with;
 
 /// The program that is measured: its package, its name, and its features.
-pub(super) const FENCEPOST: Program =
+pub(crate) const FENCEPOST: Program =
     Program { package: "fencepost-cli", name: "fencepost", features: &[] };
 /// The load generator, with its clients of all systems.
-pub(super) const GENERATOR: Program =
+pub(crate) const GENERATOR: Program =
     Program { package: "fencepost-bench", name: "fencepost-bench", features: &["peers"] };
 
-pub(super) struct Program {
+pub(crate) struct Program {
     package: &'static str,
     name: &'static str,
     features: &'static [&'static str],
@@ -25,15 +25,15 @@ pub(super) struct Program {
 
 /// Where and how to build.
 #[derive(Clone)]
-pub(super) struct Build {
+pub(crate) struct Build {
     /// Where cargo builds everything else.
-    pub(super) common: PathBuf,
+    pub(crate) common: PathBuf,
     target: PathBuf,
     has_frames: bool,
 }
 
 impl Build {
-    pub(super) fn new(root: &Path, has_frames: bool) -> Build {
+    pub(crate) fn new(root: &Path, has_frames: bool) -> Build {
         let common = env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root.join("target"), |place| root.join(place));
         let target = if has_frames { common.join("bench-frames") } else { common.clone() };
@@ -41,17 +41,17 @@ impl Build {
     }
 
     /// The same into another target directory.
-    pub(super) fn target_in(&self, target: &Path) -> Build {
+    pub(crate) fn target_in(&self, target: &Path) -> Build {
         Build { target: target.to_owned(), ..self.clone() }
     }
 
     /// Where everything about an earlier build is kept.
-    pub(super) fn baseline_home(&self) -> PathBuf {
+    pub(crate) fn baseline_home(&self) -> PathBuf {
         self.target.join("bench-baseline")
     }
 
     /// Builds a program from a work tree, and says where it is.
-    pub(super) fn program_in(&self, tree: &Path, program: &Program) -> anyhow::Result<PathBuf> {
+    pub(crate) fn program_in(&self, tree: &Path, program: &Program) -> anyhow::Result<PathBuf> {
         let target = self.target.to_string_lossy();
         let profile = if self.has_frames { "bench" } else { "release" };
         let features = program.features.join(",");

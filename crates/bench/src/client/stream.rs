@@ -110,7 +110,8 @@ impl Stream {
     ) -> anyhow::Result<(Stream, v1::Header)> {
         let number = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed);
         let client_id = format!("bench-{}-{number}", std::process::id());
-        let hello = v1::SessionHello { client_id, version_min: 1, version_max: 1 };
+        let hello =
+            v1::SessionHello { client_id, version_min: 1, version_max: 1, ..Default::default() };
         let request = Some(Request::Hello(hello));
         let hello = v1::SessionRequest { request_id: 1, once: None, request };
         let framed = match carrier {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencepost_client::Client;
 
 use crate::cluster::Cluster;
-use crate::support::{Done, Plan, Running, until};
+use crate::support::{Done, Plan, Running, folder, until};
 
 async fn client(cluster: &Cluster) -> Client {
     let endpoints = cluster.endpoints();
@@ -123,6 +123,13 @@ fn a_member_that_is_left_alone_says_so() {
         let text = refused(args);
         assert!(text.contains("no_leader") || text.contains("in time"), "{text}");
     }
+    // What it knows can be saved all the same.
+    let home = folder();
+    let file = home.path().join("backup");
+    let file = file.to_str().expect("it is text");
+    refused(&["snapshot", "save", file]);
+    alone.run(&["snapshot", "save", "--stale", file]).good();
+    assert_eq!(alone.run(&["snapshot", "verify", file, "-o", "json"]).json()["keys"], 1);
     cluster.start(leader);
     assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
 }

@@ -32,6 +32,7 @@ fn every_verb_explains_itself() {
         "status",
         "member",
         "key",
+        "limits",
         "move-leader",
         "snapshot",
         "bench",

@@ -116,6 +116,7 @@ fn only_signed_tokens_are_taken_if_it_is_told_so() {
         let token = Token::new(number).expect("it is not zero");
         let grant = Grant {
             cluster,
+            incarnation: 0,
             lock: "k",
             presented: Presented::exclusive(token),
             lease: "1",
@@ -160,6 +161,7 @@ fn keys_are_fetched_from_a_url() {
     let store = Store::start(home.path(), &["--jwks", &url, "--cluster", "c0ffee"]);
     let grant = Grant {
         cluster: "c0ffee",
+        incarnation: 0,
         lock: "k",
         presented: Presented::exclusive(Token::new(7).expect("it is not zero")),
         lease: "1",

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{Client, block_on};
 use crate::cluster::NewMember;
 use crate::error::Error;
+use crate::limits::LimitsChange;
 use crate::proto;
 use crate::signing::SigningKeys;
 
@@ -229,6 +230,24 @@ impl Client {
     /// As there.
     pub fn signing_keys(&self) -> Result<SigningKeys, Error> {
         block_on(self.inner().signing_keys())
+    }
+
+    /// As [`crate::Client::limits`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn limits(&self) -> Result<proto::LimitsResponse, Error> {
+        block_on(self.inner().limits())
+    }
+
+    /// As [`crate::Client::change_limits`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn change_limits(&self, change: LimitsChange) -> Result<proto::LimitsResponse, Error> {
+        block_on(self.inner().change_limits(change))
     }
 
     /// As [`crate::Client::rotate_signing_key`].

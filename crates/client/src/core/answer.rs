@@ -14,6 +14,7 @@ impl Session {
             self.heard_answer(frame.request_id);
             self.deliver(&mut frame);
             if let Some(header) = &frame.header {
+                self.note_revision(header.revision);
                 self.consider_leader(header);
             }
         } else if self.is_courting(link) {
@@ -28,7 +29,7 @@ impl Session {
     /// Brings a frame to whoever waits for it. Its header stays.
     fn deliver(&mut self, frame: &mut pb::SessionResponse) {
         match frame.response.take() {
-            Some(Response::Renewed(many)) => self.renewed(many),
+            Some(Response::Renewed(many)) => self.renewed(frame.header.as_ref(), many),
             Some(Response::HoldLost(told)) => self.hold_was_lost(told),
             Some(Response::Watch(mut news)) => {
                 if news.header.is_none() {
@@ -59,10 +60,20 @@ impl Session {
         let (task, repeatable) = (ticket.task, ticket.is_repeatable());
         if let Some(failure) = frame.failure.take() {
             if repeatable && (failure.indeterminate || failure.retryable) {
+                if is_kept(&failure) {
+                    self.renumber(id);
+                }
                 self.ask_again(id, failure);
             } else {
                 self.refused(id, task, failure);
             }
+            return;
+        }
+        if !ticket.is_stale_read()
+            && let Err(failure) = self.check_set_back(ticket.seen, frame.header.as_ref())
+        {
+            self.refused(id, task, failure.clone());
+            self.cluster_was_set_back(&failure.message);
             return;
         }
         match (task, response) {
@@ -112,4 +123,11 @@ impl Session {
             Task::Call(op) => self.call_was_refused(op, id, failure),
         }
     }
+}
+
+/// A refusal that may pass, but that the state keeps as the answer to the number of its request.
+fn is_kept(failure: &pb::Failure) -> bool {
+    let code = failure.code.as_str();
+    !failure.indeterminate
+        && matches!(code, "recovering" | "leases_full" | "queue_full" | "floor_full")
 }

@@ -47,6 +47,16 @@ impl Body {
             Body::Other(request) => (**request).clone(),
         }
     }
+
+    /// Whether its answer need not be current.
+    pub(super) fn is_stale_read(&self) -> bool {
+        let Body::Other(request) = self else { return false };
+        match &**request {
+            Request::GetLock(get) => get.stale,
+            Request::Range(range) => range.stale,
+            _ => false,
+        }
+    }
 }
 
 fn acquire(spec: &LockSpec, under: Under, timeout_ms: i64) -> pb::SessionAcquire {

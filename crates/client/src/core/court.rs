@@ -160,7 +160,14 @@ impl Session {
             self.push(Output::Disconnect(court.id));
             return;
         }
+        let is_restored = self.is_restored(welcome.header.as_ref());
         match std::mem::take(&mut self.link.state) {
+            State::Up(old, _) if is_restored => {
+                // What the old member answers is of no use any more.
+                self.push(Output::Disconnect(old));
+                self.requests_lost_link();
+                self.watches_lost_link();
+            }
             State::Up(old, _) => {
                 let until = self.now.after(self.config.request_timeout);
                 self.timers.arm(Timer::Link, until);

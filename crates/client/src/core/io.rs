@@ -262,7 +262,7 @@ pub struct Validity {
 pub enum Loss {
     /// No renewal was confirmed in time: the service may be out of reach.
     Unconfirmed,
-    /// The lease has ended: it ran out, or was revoked.
+    /// The lease has ended: it expired, was revoked, or the cluster was restored from a backup.
     LeaseGone,
     /// The lock was taken away.
     Taken {

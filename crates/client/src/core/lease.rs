@@ -152,6 +152,11 @@ impl Leases {
         self.renewal_order.insert((at, no));
     }
 
+    /// All that the service has made.
+    pub(super) fn granted(&self) -> Vec<LeaseNo> {
+        self.leases.keys_where(|lease| lease.is_granted)
+    }
+
     /// All that should be renewed.
     pub(super) fn wanted(&self) -> Vec<LeaseNo> {
         self.leases.keys_where(Lease::is_wanted)

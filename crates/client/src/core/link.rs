@@ -14,6 +14,7 @@ use fencepost_proto::v1::session_response::Response;
 
 use super::Session;
 use super::court::{Court, Hints, Leaving};
+use super::incarnation::Incarnation;
 use super::io::{LinkId, Output};
 use super::requests::{doubled, jittered};
 use super::time::Moment;
@@ -61,6 +62,8 @@ pub(super) struct Link {
     shunned: BTreeMap<String, Moment>,
     /// The cluster that this session belongs to: the first one that it has met.
     cluster: Option<u64>,
+    /// The incarnation of that cluster which leases were made in.
+    pub(super) incarnation: Option<Incarnation>,
     /// Which of the configured endpoints were found to belong to another one.
     pub(super) foreign: BTreeSet<String>,
     pub(super) trouble: String,
@@ -164,10 +167,13 @@ impl Session {
         if !is_dialed && !self.is_courting(link) {
             return;
         }
+        let (incarnation, seen_revision) = self.seen();
         let hello = pb::SessionHello {
             client_id: self.config.client_id.clone(),
             version_min: VERSION,
             version_max: VERSION,
+            seen_revision,
+            incarnation,
         };
         let request_id = self.requests.next_request();
         let request = Some(Request::Hello(hello));
@@ -212,6 +218,9 @@ impl Session {
                 "{endpoint} belongs to cluster {told:016x}, and this client to cluster {own:016x}"
             ));
         }
+        if let Some(header) = &frame.header {
+            self.check_incarnation(endpoint, header)?;
+        }
         self.link.cluster = self.link.cluster.or(told);
         let requests_max = match welcome.requests_max {
             0 => usize::MAX,
@@ -222,6 +231,7 @@ impl Session {
 
     /// This connection carries the session from now on.
     pub(super) fn link_is_up(&mut self, id: LinkId, endpoint: String, welcome: &Welcome) {
+        self.enter_incarnation(welcome.header.as_ref());
         self.link.state = State::Up(id, endpoint.clone());
         self.link.trouble.clear();
         self.link.foreign.clear();
@@ -286,9 +296,8 @@ impl Session {
                 let ping_at = self.link.answered_at.after(self.config.ping_every);
                 match dead_at {
                     Some(at) if now >= at => {
-                        let endpoint = endpoint.clone();
-                        self.shun(&endpoint, SILENT_SHUNNED_FOR);
-                        self.break_link(&format!("{endpoint} fell silent"));
+                        let why = format!("{endpoint} fell silent");
+                        self.leave_member(&why);
                     }
                     Some(at) => self.timers.arm(Timer::Link, at),
                     None if now >= ping_at => {
@@ -313,6 +322,15 @@ impl Session {
             self.lose_link(why);
         } else {
             self.court_is_down(link);
+        }
+    }
+
+    /// Leaves the present member, and leaves it alone for a while.
+    pub(super) fn leave_member(&mut self, why: &str) {
+        if let State::Up(_, endpoint) = &self.link.state {
+            let endpoint = endpoint.clone();
+            self.shun(&endpoint, SILENT_SHUNNED_FOR);
+            self.break_link(why);
         }
     }
 

@@ -20,6 +20,7 @@ mod config;
 mod court;
 mod end_acquire;
 mod hold;
+mod incarnation;
 mod io;
 mod lease;
 mod line;

@@ -7,6 +7,7 @@ use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 
 use super::Session;
+use super::incarnation::Incarnation;
 use super::io::{LeaseNo, Output};
 use super::lease::{Lease, Use};
 use super::mutant::Mutant;
@@ -24,8 +25,17 @@ const RETRY_MIN: Duration = Duration::from_millis(15);
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
     last_number: u64,
-    /// When each number was sent, oldest first.
-    sent: VecDeque<(u64, Moment)>,
+    /// Oldest first.
+    sent: VecDeque<Sent>,
+}
+
+/// A message of renewals that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    number: u64,
+    at: Moment,
+    /// How far the cluster had come then, as the session knew it.
+    seen: Option<Incarnation>,
 }
 
 impl Renewals {
@@ -34,18 +44,18 @@ impl Renewals {
         self.last_number + 1
     }
 
-    fn send(&mut self, now: Moment) -> u64 {
+    fn send(&mut self, at: Moment, seen: Option<Incarnation>) -> u64 {
         self.last_number += 1;
         if self.sent.len() >= SENDINGS_MAX {
             self.sent.pop_front();
         }
-        self.sent.push_back((self.last_number, now));
+        self.sent.push_back(Sent { number: self.last_number, at, seen });
         self.last_number
     }
 
-    fn sent_at(&self, number: u64) -> Option<Moment> {
-        let at = self.sent.binary_search_by_key(&number, |&(number, _)| number).ok()?;
-        self.sent.get(at).map(|&(_, at)| at)
+    fn sent(&self, number: u64) -> Option<Sent> {
+        let place = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
+        self.sent.get(place).copied()
     }
 }
 
@@ -74,7 +84,7 @@ impl Session {
     /// Renews these leases now, whether they are due or not.
     pub(super) fn send_renewals(&mut self, batch: &[LeaseNo]) {
         let Some(link) = self.link.up_id() else { return };
-        let number = self.renewals.send(self.now);
+        let number = self.renewals.send(self.now, self.link.incarnation);
         let mut renewals = Vec::with_capacity(batch.len());
         for &no in batch {
             let Some(lease) = self.leases.get_mut(no) else { continue };
@@ -106,19 +116,24 @@ impl Session {
         self.renew_due();
     }
 
-    pub(super) fn renewed(&mut self, many: pb::RenewedMany) {
+    pub(super) fn renewed(&mut self, header: Option<&pb::Header>, many: pb::RenewedMany) {
+        let first = many.renewed.first().and_then(|one| self.renewals.sent(one.number));
+        if let Err(failure) = self.check_set_back(first.and_then(|sent| sent.seen), header) {
+            self.cluster_was_set_back(&failure.message);
+            return;
+        }
         for one in many.renewed {
             self.renewed_one(&one);
         }
     }
 
     fn renewed_one(&mut self, answer: &pb::LeaseKeepAliveResponse) {
-        let Some(mut sent) = self.renewals.sent_at(answer.number) else { return };
+        let Some(mut sent) = self.renewals.sent(answer.number).map(|sent| sent.at) else { return };
         if self.mutant(Mutant::CountsFromAnswer) {
             sent = self.now;
         }
         if self.mutant(Mutant::IgnoresNumbers) {
-            sent = self.renewals.sent.back().map_or(sent, |&(_, at)| at);
+            sent = self.renewals.sent.back().map_or(sent, |last| last.at);
         }
         let trusts_clocks = self.mutant(Mutant::TrustsClocks);
         let Some(no) = self.leases.by_id(answer.id) else { return };

@@ -11,6 +11,7 @@ use fencepost_proto::v1 as pb;
 
 use super::Session;
 use super::body::Body;
+use super::incarnation::Incarnation;
 use super::io::{HoldId, LeaseNo, LinkId, OpId, Output};
 use super::table::Table;
 use super::time::Moment;
@@ -89,6 +90,8 @@ pub(super) struct Ticket {
     repeatable: bool,
     pub(super) seq: Option<u64>,
     pub(super) first_sent: Option<Moment>,
+    /// How far the cluster had come then, as the session knew it.
+    pub(super) seen: Option<Incarnation>,
     /// How often it was sent.
     pub(super) sent: u32,
     /// When it is sent again, unless answered.
@@ -107,6 +110,11 @@ impl Ticket {
     /// Whether sending it again does no harm.
     pub(super) fn is_repeatable(&self) -> bool {
         self.repeatable
+    }
+
+    /// Whether its answer need not be current.
+    pub(super) fn is_stale_read(&self) -> bool {
+        self.body.is_stale_read()
     }
 
     /// Adds a number under which it was sent.
@@ -234,6 +242,7 @@ impl Session {
             repeatable: true,
             seq: None,
             first_sent: None,
+            seen: None,
             sent: 0,
             again_at: Moment::default(),
             waits: false,
@@ -322,7 +331,10 @@ impl Session {
         };
         let request = Some(ticket.body.to_wire());
         ticket.sent += 1;
-        ticket.first_sent.get_or_insert(self.now);
+        if ticket.first_sent.is_none() {
+            ticket.first_sent = Some(self.now);
+            ticket.seen = self.link.incarnation;
+        }
         let patience = doubled(PATIENCE, ticket.sent - 1).min(PATIENCE_MAX);
         ticket.again_at = self.now.after(jittered(&mut self.rng, patience));
         self.timers.arm(Timer::Sweep, ticket.again_at);
@@ -364,6 +376,18 @@ impl Session {
                     lease.numbers.close(seq);
                 }
             }
+        }
+    }
+
+    /// Lets a request go on under a new number. Repeats of the present one would get the kept
+    /// refusal until the request gives up, and a late copy of it gets that too: it cannot act.
+    pub(super) fn renumber(&mut self, id: TicketId) {
+        let Some(ticket) = self.requests.tickets.get_mut(&id) else { return };
+        let numbering = ticket.numbering;
+        // A lease counts from when the request was sent that grants it.
+        ticket.first_sent = None;
+        if let Some(seq) = ticket.seq.take() {
+            self.close_number(numbering, seq);
         }
     }
 

@@ -1,10 +1,13 @@
 //! The session in a bad world: contention, partitions, pauses, clocks that differ, frames that are
 //! lost, late or double, leaders that change. Everything follows from a seed.
 //!
-//! Beside it, single schedules to the millisecond: `members.rs` and `bounds.rs`.
+//! Beside it, single schedules to the millisecond: `members.rs`, `bounds.rs`,
+//! `incarnations.rs` and `set_back.rs`.
 
 mod bounds;
+mod incarnations;
 mod members;
+mod set_back;
 #[path = "../support/mod.rs"]
 mod support;
 mod town;

@@ -100,6 +100,12 @@ impl Town {
         self.members.get_mut(address).expect("there is such a member").state = state;
     }
 
+    /// What was on its way from a slow member arrives, the last one first.
+    pub(crate) fn hurry_backwards(&mut self, address: &str) {
+        self.on_its_way.reverse();
+        self.hurry(address);
+    }
+
     /// What was on its way from a slow member arrives.
     pub(crate) fn hurry(&mut self, address: &str) {
         self.set(address, State::Good);

@@ -535,6 +535,20 @@ impl ClusterService for Door {
         Ok(Response::new(pb::ListSigningKeysResponse { keys, ..Default::default() }))
     }
 
+    async fn limits(
+        &self,
+        _: Request<pb::LimitsRequest>,
+    ) -> Result<Response<pb::LimitsResponse>, Status> {
+        Ok(Response::new(pb::LimitsResponse::default()))
+    }
+
+    async fn change_limits(
+        &self,
+        _: Request<pb::ChangeLimitsRequest>,
+    ) -> Result<Response<pb::LimitsResponse>, Status> {
+        Ok(Response::new(pb::LimitsResponse::default()))
+    }
+
     async fn rotate_signing_key(
         &self,
         request: Request<pb::RotateSigningKeyRequest>,

@@ -48,6 +48,7 @@ pub(crate) struct Store {
     pub(crate) is_leaderless: bool,
     /// How many leases were renewed.
     pub(crate) renewals: u64,
+    pub(crate) incarnation: u64,
     last_lease: i64,
     last_epoch: u64,
     /// Every grant that was made, for the checks: lock, token, lease.
@@ -158,7 +159,7 @@ impl Store {
             raft_term: 1,
             leader_id,
             leader_address,
-            incarnation: 0,
+            incarnation: self.incarnation,
         }
     }
 

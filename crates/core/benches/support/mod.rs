@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_core::command::{Acquire, LeaseGrant, LeaseRef, Release};
+use fencepost_core::command::{Acquire, ChangeLimits, LeaseGrant, LeaseRef, QuotaChange, Release};
+use fencepost_core::limits::FEATURE_LEVEL;
 use fencepost_core::outcome::Outcome;
 use fencepost_core::{
     Action, ClientId, Command, Entry, LeaseId, Limits, LockName, LogTime, Millis, State, Token,
@@ -27,9 +28,18 @@ pub(crate) fn apply(state: &mut State, action: Action) -> Outcome {
     effects.replies.pop().expect("one command has one reply").outcome
 }
 
+/// An empty state as a new cluster has it: at the latest feature level, with a quota.
+pub(crate) fn new_state() -> State {
+    let mut state = State::new();
+    apply(&mut state, Action::RaiseFeatureLevel(FEATURE_LEVEL));
+    let quota = Some(QuotaChange::Bytes(2 << 30));
+    apply(&mut state, Action::ChangeLimits(ChangeLimits { quota, ..ChangeLimits::default() }));
+    state
+}
+
 /// A state whose history ring holds almost nothing, so that it does not blur what locks cost.
 pub(crate) fn state_without_history() -> State {
-    let mut state = State::new();
+    let mut state = new_state();
     let limits = Limits { history_events_max: 1, ..Limits::default() };
     apply(&mut state, Action::SetLimits(Box::new(limits)));
     state

@@ -15,8 +15,8 @@ use crate::ids::{
     ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token, Value,
 };
 use crate::outcome::{
-    Denial, Grant, GrantMany, Granted, OpAnswer, Outcome, Place, Reason, RenewResult, Renewed,
-    Reply, TxnAnswer,
+    DeletedPart, Denial, Grant, GrantMany, Granted, OpAnswer, Outcome, Place, Reason, RenewResult,
+    Renewed, Reply, TxnAnswer,
 };
 use crate::range::RangeAnswer;
 
@@ -104,7 +104,10 @@ wire_enum!(Outcome {
     15 => NotFound,
     16 => Denied(denial: Denial),
     17 => Rejected(reason: Reason),
+    18 => DeletedPart(part: Box<DeletedPart>),
 });
+
+wire_struct!(DeletedPart { count: u64, removed: Vec<KeyValue>, next: Key });
 
 wire_struct!(Granted { id: LeaseId, ttl: Millis, epoch: Epoch });
 
@@ -213,6 +216,12 @@ wire_enum!(Reason {
     55 => SigningKeySpent,
     56 => SigningKeyTaken(node: NodeId),
     57 => SigningKeysFull(max: u32),
+    58 => TooManyKeys(max: u64),
+    59 => TooManyBytes(max: u64),
+    60 => LeaseKeysFull(max: u32),
+    61 => NoSpace(quota: u64),
+    62 => ClientLeasesFull(max: u32),
+    63 => AddressClientsFull(max: u32),
 });
 
 #[cfg(test)]
@@ -319,6 +328,9 @@ mod tests {
             Outcome::LeaseRevoked(2),
             Outcome::Put(Some(kv("a").into())),
             Outcome::Deleted(2, vec![kv("a"), kv("b")]),
+            Outcome::DeletedPart(
+                DeletedPart { count: 1, removed: vec![kv("a")], next: "b".into() }.into(),
+            ),
             Outcome::Txn(TxnAnswer { succeeded: true, answers }.into()),
             Outcome::Acquired(grant.clone()),
             Outcome::Renewed(grant),
@@ -396,6 +408,12 @@ mod tests {
             Reason::SigningKeySpent,
             Reason::SigningKeyTaken(NodeId(15)),
             Reason::SigningKeysFull(7),
+            Reason::TooManyKeys(1 << 40),
+            Reason::TooManyBytes(1 << 40),
+            Reason::LeaseKeysFull(7),
+            Reason::NoSpace(1 << 40),
+            Reason::ClientLeasesFull(7),
+            Reason::AddressClientsFull(7),
         ]);
     }
 }

@@ -8,10 +8,11 @@ use super::reader::Reader;
 use super::wire::{Wire, wire_enum, wire_struct};
 use super::writer::Writer;
 use crate::command::{
-    Acquire, AcquireAs, AcquireMany, Action, Caller, CallsAnswered, Cancel, CancelTarget, Command,
-    Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
-    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation,
-    Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn, Wait,
+    Acquire, AcquireAs, AcquireMany, Action, Caller, CallsAnswered, Cancel, CancelTarget,
+    ChangeLimits, Command, Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect,
+    ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op,
+    PublishKey, Put, QuotaChange, Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal,
+    RevokeKey, RotateKey, Terms, Txn, Wait,
 };
 use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, Millis, Namespace, NodeId,
@@ -87,6 +88,7 @@ wire_actions! {
     24 => RotateKey(RotateKey),
     25 => RetireKeys(NodeId),
     26 => RevokeKey(RevokeKey),
+    27 => ChangeLimits(ChangeLimits),
 }
 
 /// Appends a command, without the length that stands before it in an entry.
@@ -330,6 +332,20 @@ wire_struct!(PublishKey { node: NodeId, key: PublicKey, after: Millis });
 wire_struct!(RotateKey { node: NodeId, after: Millis });
 
 wire_struct!(RevokeKey { key: PublicKey });
+
+wire_struct!(ChangeLimits {
+    ttl_max: Option<Millis>,
+    quota: Option<QuotaChange>,
+    leases_per_client_max: Option<u32>,
+    clients_per_address_max: Option<u32>,
+    clear_no_space: bool,
+});
+
+wire_enum!(QuotaChange {
+    0 => Bytes(bytes: u64),
+    1 => Auto,
+    2 => Fit(bytes: u64),
+});
 
 wire_struct!(Limits {
     key_len_max: u32,

@@ -29,21 +29,24 @@ pub(super) enum Overdue {
     Budget(Key),
     HoldMax(Key),
     Recovered,
+    Grants(LockName),
 }
 
 wire_enum!(Overdue {
     0 => Budget(key: Key),
     1 => HoldMax(key: Key),
     2 => Recovered,
+    3 => Grants(name: LockName),
 });
 
 /// The timers that a snapshot must name, in the order in which they will fire.
 pub(super) fn overdue(state: &State) -> Vec<Overdue> {
-    let due = state.timers.all().iter().take_while(|(at, _)| *at <= state.now);
-    due.filter_map(|(_, timer)| match timer {
+    let due = state.timers.all().iter().take_while(|one| one.at <= state.now);
+    due.filter_map(|one| match &one.timer {
         Timer::Budget(key) => Some(Overdue::Budget(key.clone())),
         Timer::HoldMax(key) => Some(Overdue::HoldMax(key.clone())),
         Timer::Recovered => Some(Overdue::Recovered),
+        Timer::Grants(name) => Some(Overdue::Grants(name.clone())),
         Timer::Lease(_)
         | Timer::Disconnected(_)
         | Timer::Wait(_)
@@ -65,6 +68,7 @@ pub(super) fn rebuild(state: &mut State, overdue: Vec<Overdue>) -> Check {
     index_locks(state)?;
     index_calls(state);
     index_groups(state);
+    state.count_bytes();
     arm_timers(state, overdue)
 }
 
@@ -288,6 +292,7 @@ fn overdue_timers(
                 (holder(&key).and_then(Contender::hold_ends), Timer::HoldMax(key))
             }
             Overdue::Recovered => (Some(state.recovering_until), Timer::Recovered),
+            Overdue::Grants(name) => (Some(LogTime(0)), Timer::Grants(name)),
         };
         let at = at.filter(|&at| at <= state.now).ok_or("an overdue timer that is not due")?;
         timers.push((at, timer));

@@ -23,6 +23,7 @@ use crate::limits::{FEATURE_LEVEL, Limits};
 use crate::lock::{Delay, Floor};
 use crate::once::{Answer, Window};
 use crate::outcome::Outcome;
+use crate::quota::Quota;
 use crate::record::{Contender, Extra, Record, Role};
 use crate::signing::{KeyStage, SigningKey};
 use crate::state::State;
@@ -35,7 +36,18 @@ const VERSION: u8 = 1;
 impl State {
     /// Appends this state. Equal states give equal bytes, whatever path led to them.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let to = &mut Writer::new(out);
+        self.write(&mut Writer::new(out));
+    }
+
+    /// The same bytes, in pieces: a state is not in memory a second time while it is written.
+    pub fn encode_to(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut out = Vec::new();
+        let mut to = Writer::into_sink(&mut out, sink);
+        self.write(&mut to);
+        to.flush();
+    }
+
+    fn write(&self, to: &mut Writer<'_>) {
         to.raw(&MAGIC);
         to.u8(VERSION);
         self.now.put(to);
@@ -58,6 +70,9 @@ impl State {
         self.signing_changes.put(to);
         self.history.put(to);
         overdue(self).put(to);
+        if self.feature_level >= 2 {
+            self.quota.put(to);
+        }
     }
 
     /// Reads a state that [`State::encode`] wrote. The bytes must hold it and nothing else.
@@ -115,7 +130,9 @@ fn take_state(from: &mut Reader<'_>) -> Result<(State, Vec<Overdue>), DecodeErro
         history: Wire::take(from)?,
         ..State::new()
     };
-    Ok((state, Wire::take(from)?))
+    let overdue = Wire::take(from)?;
+    let quota = if state.feature_level >= 2 { Quota::take(from)? } else { Quota::default() };
+    Ok((State { quota, ..state }, overdue))
 }
 
 fn take_feature_level(from: &mut Reader<'_>) -> Result<u32, DecodeError> {
@@ -125,6 +142,14 @@ fn take_feature_level(from: &mut Reader<'_>) -> Result<u32, DecodeError> {
     }
     Ok(level)
 }
+
+wire_struct!(Quota {
+    bytes: u64,
+    is_auto: bool,
+    leases_per_client_max: u32,
+    clients_per_address_max: u32,
+    no_space: bool,
+});
 
 wire_struct!(Client { address: ClientId, last_seen: LogTime, window: Window; leases });
 
@@ -158,7 +183,7 @@ impl Wire for Window {
         if !answers.is_sorted_by(|one, next| one.seq < next.seq) {
             return Err(from.malformed("answers out of order"));
         }
-        Ok(Window { floor, answers: answers.into() })
+        Ok(Window::new(floor, answers.into()))
     }
 }
 
@@ -259,7 +284,10 @@ impl Wire for History {
     fn put(&self, to: &mut Writer<'_>) {
         self.compacted().put(to);
         to.count(self.len());
-        self.encoded().for_each(|event| to.raw(event));
+        for event in self.encoded() {
+            to.raw(event);
+            to.drain();
+        }
     }
 
     /// The history comes back as it was, even if a limit was lowered since: only the next event

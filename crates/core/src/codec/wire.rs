@@ -285,6 +285,7 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
         for (key, value) in self {
             key.put(to);
             value.put(to);
+            to.drain();
         }
     }
 

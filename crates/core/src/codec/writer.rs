@@ -5,15 +5,45 @@ use alloc::vec::Vec;
 use super::NESTING_MAX;
 
 /// Appends to a buffer.
+/// Takes bytes, piece by piece.
+type Sink<'a> = dyn FnMut(&[u8]) + 'a;
+
+/// So many bytes go to a sink at once.
+const DRAINED_AT: usize = 64 << 10;
+
 pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    /// Takes what was written so far, whenever that is enough; without it everything is kept.
+    sink: Option<&'a mut Sink<'a>>,
+    /// How many lengths are still to be written before bytes that are there already.
+    frames: u32,
     /// How many transactions the present one lies in.
     depth: u32,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
-        Writer { out, depth: 0 }
+        Writer { out, sink: None, frames: 0, depth: 0 }
+    }
+
+    /// Writes into `sink`, and keeps little in `out` meanwhile.
+    pub(super) fn into_sink(out: &'a mut Vec<u8>, sink: &'a mut Sink<'a>) -> Writer<'a> {
+        Writer { sink: Some(sink), ..Writer::new(out) }
+    }
+
+    /// Hands over what was written, if that is enough and nothing before it is to be filled in.
+    pub(super) fn drain(&mut self) {
+        if self.out.len() >= DRAINED_AT {
+            self.flush();
+        }
+    }
+
+    /// Hands over what was written.
+    pub(super) fn flush(&mut self) {
+        if let (Some(sink), 0) = (&mut self.sink, self.frames) {
+            sink(self.out);
+            self.out.clear();
+        }
     }
 
     pub(super) fn u8(&mut self, byte: u8) {
@@ -58,7 +88,9 @@ impl<'a> Writer<'a> {
     pub(super) fn framed(&mut self, body: impl FnOnce(&mut Writer<'a>)) {
         let start = self.out.len();
         self.u8(0);
+        self.frames += 1;
         body(self);
+        self.frames -= 1;
         let len = self.out.len() - start - 1;
         if let Ok(short @ 0..0x80) = u8::try_from(len) {
             self.out[start] = short;

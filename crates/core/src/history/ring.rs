@@ -124,12 +124,22 @@ impl Ring {
 
     /// The events from this revision on.
     pub(super) fn from(&self, revision: Revision) -> impl Iterator<Item = Arc<Event>> {
+        self.starting_behind(revision, 0).map(|(event, _)| event)
+    }
+
+    /// The events from this revision on, without the first `skipped` of them, and how many bytes
+    /// each takes. What is skipped is not decoded.
+    pub(super) fn starting_behind(
+        &self,
+        revision: Revision,
+        skipped: usize,
+    ) -> impl Iterator<Item = (Arc<Event>, usize)> {
         // The first events of a revision may stand at the end of the block before.
         let later = self.blocks.partition_point(|block| block.first < revision);
         let blocks = self.blocks.range(later.saturating_sub(1)..);
         let all = blocks.flat_map(|block| Records(block.rest()));
-        let wanted = all.skip_while(move |(head, _)| head.revision < revision);
-        wanted.map(|(_, bytes)| Arc::new(codec::take_event(bytes)))
+        let wanted = all.skip_while(move |(head, _)| head.revision < revision).skip(skipped);
+        wanted.map(|(_, bytes)| (Arc::new(codec::take_event(bytes)), bytes.len()))
     }
 
     /// Every event, as it was written.

@@ -14,7 +14,10 @@ impl Step<'_> {
         if compact.revision > self.state.revision {
             return Err(Reason::RevisionFuture(self.state.revision));
         }
-        self.state.history.compact(compact.revision);
+        match self.state.feature_level {
+            ..2 => self.state.history.compact(compact.revision),
+            _ => self.state.history.hide(compact.revision),
+        }
         Ok(Outcome::Done)
     }
 }

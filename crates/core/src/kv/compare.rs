@@ -2,27 +2,41 @@
 
 use core::cmp::Ordering;
 
+use crate::budget::Budget;
 use crate::command::{Compare, CompareTarget, Relation};
 use crate::ids::{LeaseId, Revision};
+use crate::outcome::Reason;
 use crate::range::KeyRange;
 use crate::record::Record;
 use crate::state::State;
 
 impl State {
     /// Whether a comparison holds: for every key of its range, or for the one key that it names,
-    /// which is compared as zero if it is not there.
-    pub(crate) fn compare_holds(&self, compare: &Compare) -> bool {
+    /// which is compared as zero if it is not there. Refuses to visit more keys than the budget
+    /// allows.
+    pub(crate) fn compare_holds(
+        &self,
+        compare: &Compare,
+        budget: &mut Budget,
+    ) -> Result<bool, Reason> {
+        budget.visit(1)?;
         if let KeyRange::One(key) = &compare.range {
-            return relates(self.keys.get(key).map(|record| &**record), compare);
+            return Ok(relates(self.keys.get(key).map(|record| &**record), compare));
         }
         let Some(bounds) = compare.range.bounds() else {
-            return relates(None, compare);
+            return Ok(relates(None, compare));
         };
         let mut records = self.keys.range::<[u8], _>(bounds).map(|(_, record)| record).peekable();
         if records.peek().is_none() {
-            return relates(None, compare);
+            return Ok(relates(None, compare));
         }
-        records.all(|record| relates(Some(record), compare))
+        for record in records {
+            budget.visit(1)?;
+            if !relates(Some(record), compare) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

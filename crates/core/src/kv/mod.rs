@@ -4,10 +4,10 @@ mod compact;
 mod compare;
 mod delete_range;
 mod put;
-mod range;
+pub(crate) mod range;
 mod range_at;
 mod remove;
 mod txn;
 mod write;
 
-pub(crate) use txn::check_repeats;
+pub(crate) use txn::{Path, check_repeats};

@@ -13,6 +13,7 @@ impl Step<'_> {
         // If both are wrong, etcd names the lease here, and the key in a transaction.
         self.check_lease(put.lease)?;
         self.check_put(&put)?;
+        self.state.check_put_growth(&put)?;
         Ok(Outcome::Put(self.put_checked(put)))
     }
 
@@ -21,7 +22,8 @@ impl Step<'_> {
         if (put.ignore_value || put.ignore_lease) && !self.state.keys.contains_key(&put.key) {
             return Err(Reason::KeyNotFound);
         }
-        self.check_lease(put.lease)
+        self.check_lease(put.lease)?;
+        self.state.check_lease_room(put.lease, &put.key)
     }
 
     fn check_lease(&self, lease: LeaseId) -> Result<(), Reason> {
@@ -33,12 +35,10 @@ impl Step<'_> {
 
     /// Does a put that was checked.
     pub(crate) fn put_checked(&mut self, put: Put) -> Option<Box<KeyValue>> {
-        // The key may have gone since it was checked, with another key of the same transaction.
-        if (put.ignore_value || put.ignore_lease) && !self.state.keys.contains_key(&put.key) {
-            return None;
-        }
         let (mut value, mut lease): (Value, LeaseId) = (put.value, put.lease);
-        if let Some(record) = self.state.keys.get(&put.key) {
+        if put.ignore_value || put.ignore_lease {
+            // The key may have gone since it was checked, with another key of the same transaction.
+            let record = self.state.keys.get(&put.key)?;
             if put.ignore_value {
                 value = record.value.clone();
             }

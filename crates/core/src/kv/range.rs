@@ -67,56 +67,82 @@ impl RangeQuery {
         let mut found: Vec<(&Key, &Record)> = Vec::new();
         for (key, record) in records {
             count += 1;
-            if !self.count_only && self.admits(record) {
+            if !self.count_only && self.admits(record.created, record.modified) {
                 found.push((key, record));
             }
         }
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        if limit > 0 && self.sorts_what_it_takes() {
-            found.truncate(limit.saturating_add(1));
-        }
-        self.sort(&mut found);
-        let more = limit > 0 && found.len() > limit;
-        if more {
-            found.truncate(limit);
-        }
+        let more = self.arrange(&mut found, |(_, record)| Facts {
+            version: record.version,
+            created: record.created,
+            modified: record.modified,
+            value: &record.value,
+        });
         let kvs = found.into_iter().map(|(key, record)| shown(key, record, self.keys_only));
         RangeAnswer { kvs: kvs.collect(), more, count }
     }
 
+    /// Sorts what was found, in the order of keys before, and cuts it at the limit. Whether the
+    /// limit left something out.
+    pub(crate) fn arrange<T>(&self, found: &mut Vec<T>, facts: impl Fn(&T) -> Facts<'_>) -> bool {
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        if limit > 0 && self.sorts_what_it_takes() {
+            found.truncate(limit.saturating_add(1));
+        }
+        self.sort(found, facts);
+        let more = limit > 0 && found.len() > limit;
+        if more {
+            found.truncate(limit);
+        }
+        more
+    }
+
     /// Without an order and without bounds, etcd takes the first keys, and one more to see whether
     /// there are any, and sorts only those.
-    fn sorts_what_it_takes(&self) -> bool {
+    pub(crate) fn sorts_what_it_takes(&self) -> bool {
         let bounds = [self.mod_min, self.mod_max, self.create_min, self.create_max];
         self.order == Order::Unsorted && bounds.iter().all(|&bound| bound == Revision::NONE)
     }
 
-    fn admits(&self, record: &Record) -> bool {
-        let above = |min: Revision, revision| min == Revision::NONE || revision >= min;
-        let below = |max: Revision, revision| max == Revision::NONE || revision <= max;
-        above(self.mod_min, record.modified)
-            && below(self.mod_max, record.modified)
-            && above(self.create_min, record.created)
-            && below(self.create_max, record.created)
+    /// Whether values are compared, however little of them is shown.
+    pub(crate) fn sorts_by_value(&self) -> bool {
+        self.order != Order::Unsorted && self.sort_by == SortBy::Value
     }
 
-    fn sort(&self, found: &mut [(&Key, &Record)]) {
+    pub(crate) fn admits(&self, created: Revision, modified: Revision) -> bool {
+        let above = |min: Revision, revision| min == Revision::NONE || revision >= min;
+        let below = |max: Revision, revision| max == Revision::NONE || revision <= max;
+        above(self.mod_min, modified)
+            && below(self.mod_max, modified)
+            && above(self.create_min, created)
+            && below(self.create_max, created)
+    }
+
+    fn sort<T>(&self, found: &mut [T], facts: impl Fn(&T) -> Facts<'_>) {
         let by_key_already = self.sort_by == SortBy::Key;
+        let order_of = |a: &T, b: &T| self.order_of(&facts(a), &facts(b));
         match self.order {
             Order::Descending if by_key_already => found.reverse(),
-            Order::Descending => found.sort_by(|a, b| self.order_of(b.1, a.1)),
+            Order::Descending => found.sort_by(|a, b| order_of(b, a)),
             Order::Ascending | Order::Unsorted if by_key_already => {}
-            Order::Ascending | Order::Unsorted => found.sort_by(|a, b| self.order_of(a.1, b.1)),
+            Order::Ascending | Order::Unsorted => found.sort_by(order_of),
         }
     }
 
-    fn order_of(&self, a: &Record, b: &Record) -> Ordering {
+    fn order_of(&self, a: &Facts<'_>, b: &Facts<'_>) -> Ordering {
         match self.sort_by {
             SortBy::Key => Ordering::Equal,
             SortBy::Version => a.version.cmp(&b.version),
             SortBy::Create => a.created.cmp(&b.created),
             SortBy::Mod => a.modified.cmp(&b.modified),
-            SortBy::Value => a.value.cmp(&b.value),
+            SortBy::Value => a.value.cmp(b.value),
         }
     }
+}
+
+/// What keys are sorted by.
+pub(crate) struct Facts<'a> {
+    pub(crate) version: u64,
+    pub(crate) created: Revision,
+    pub(crate) modified: Revision,
+    pub(crate) value: &'a Value,
 }

@@ -16,6 +16,7 @@ impl Step<'_> {
     /// Draws the consequences of a key's removal.
     pub(crate) fn removed(&mut self, key: Key, record: Record, cause: Cause) {
         self.change();
+        self.take_record_bytes(&key, &record);
         let ended = self.leave(&key, &record, cause);
         let group = record.group();
         self.emit(EventKind::Deleted { prev: record.into_key_value(key), ended });

@@ -4,23 +4,34 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::budget::Budget;
 use crate::command::{Op, Txn};
 use crate::ids::Key;
 use crate::outcome::{OpAnswer, Outcome, Reason, TxnAnswer};
-use crate::range::KeyRange;
+use crate::range::{KeyRange, RangeAnswer};
 use crate::state::State;
 use crate::step::Step;
 
 /// Which branch of a transaction is taken, and of those inside it, decided before any write.
-struct Path {
+pub(crate) struct Path {
     succeeded: bool,
     inner: Vec<Path>,
 }
 
 impl Step<'_> {
     pub(crate) fn txn(&mut self, txn: Txn) -> Result<Outcome, Reason> {
-        let path = self.state.path_of(&txn);
-        self.check_puts(&txn, &path)?;
+        let mut budget = Budget::at_level(self.state.feature_level);
+        let path = self.state.path_of(&txn, &mut budget);
+        let path = path.and_then(|path| {
+            self.check_puts(&txn, &path)?;
+            if budget.is_bounded() {
+                self.state.check_cost(&txn, &path, &mut budget)?;
+                self.state.check_txn_growth(&txn, &path)?;
+            }
+            Ok(path)
+        });
+        self.state.work.key_visits += budget.visited();
+        let path = path?;
         Ok(Outcome::Txn(Box::new(self.run_txn(txn, path))))
     }
 
@@ -51,7 +62,12 @@ impl Step<'_> {
                     let (count, removed) = self.delete_keys(&delete);
                     OpAnswer::Deleted(count, removed)
                 }
-                Op::Range(query) => OpAnswer::Range(self.state.range(&query)),
+                Op::Range(query) if self.answers => {
+                    let answer = self.state.range(&query);
+                    self.state.work.key_visits += answer.count;
+                    OpAnswer::Range(answer)
+                }
+                Op::Range(_) => OpAnswer::Range(RangeAnswer::default()),
                 Op::Txn(txn) => {
                     let path = inner.next().expect("each inner transaction has its path");
                     OpAnswer::Txn(self.run_txn(*txn, path))
@@ -64,20 +80,39 @@ impl Step<'_> {
 
 impl State {
     /// Inner comparisons look at the state before the outermost transaction, as in etcd.
-    fn path_of(&self, txn: &Txn) -> Path {
-        let succeeded = txn.compares.iter().all(|compare| self.compare_holds(compare));
+    fn path_of(&self, txn: &Txn, budget: &mut Budget) -> Result<Path, Reason> {
+        let mut succeeded = true;
+        for compare in &txn.compares {
+            if !self.compare_holds(compare, budget)? {
+                succeeded = false;
+                break;
+            }
+        }
         let mut path = Path { succeeded, inner: Vec::new() };
         for op in path.branch(txn) {
             if let Op::Txn(inner) = op {
-                path.inner.push(self.path_of(inner));
+                path.inner.push(self.path_of(inner, budget)?);
             }
         }
-        path
+        Ok(path)
+    }
+
+    /// Refuses a transaction that costs more than a command may from feature level 2 on, as the
+    /// state is now. A leader asks at level 1, where the log has no such rule yet.
+    pub fn check_txn_cost(&self, txn: &Txn) -> Result<(), Reason> {
+        let mut budget = Budget::at_level(2);
+        let path = self.path_of(txn, &mut budget)?;
+        self.check_cost(txn, &path, &mut budget)
     }
 }
 
 impl Path {
-    fn branch<'t>(&self, txn: &'t Txn) -> &'t [Op] {
+    /// The paths of the transactions inside, in their order.
+    pub(crate) fn inner(&self) -> impl Iterator<Item = &Path> {
+        self.inner.iter()
+    }
+
+    pub(crate) fn branch<'t>(&self, txn: &'t Txn) -> &'t [Op] {
         if self.succeeded { &txn.success } else { &txn.failure }
     }
 }

@@ -60,6 +60,7 @@ impl Step<'_> {
     /// Makes a key whose lease knows it already.
     pub(crate) fn insert_attached(&mut self, key: Key, record: Box<Record>) {
         self.emit(EventKind::Put { kv: record.key_value(&key), prev: None });
+        self.add_record_bytes(&key, &record);
         self.state.keys.insert(key, record);
     }
 
@@ -95,6 +96,7 @@ impl Step<'_> {
     fn overwrite(&mut self, key: &Key, value: Value, lease: LeaseId) -> KeyValue {
         let revision = self.change();
         let mut record = self.state.keys.remove(key).expect("the caller has seen the key");
+        self.take_record_bytes(key, &record);
         let prev = record.key_value(key);
         record.value = value;
         record.modified = revision;
@@ -111,6 +113,7 @@ impl Step<'_> {
         } else if self.state.mutant(Mutant::PutMovesForward) && prev.lease != lease {
             self.move_forward(key, &mut record);
         }
+        self.add_record_bytes(key, &record);
         self.state.keys.insert(key.clone(), record);
         prev
     }

@@ -21,6 +21,10 @@ impl Step<'_> {
         let (now, max) = (self.state.now, self.state.limits.clients_max);
         let kept = self.state.limits.client_kept;
         let known = self.state.clients.len();
+        let address = address.filter(|address| !address.is_empty());
+        if !self.state.clients.contains_key(id) {
+            self.state.check_host(address)?;
+        }
         let client = match self.state.clients.entry(id.clone()) {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(_) if known >= max as usize => return Err(Reason::ClientsFull(max)),
@@ -32,10 +36,12 @@ impl Step<'_> {
             self.state.timers.arm(now.after(kept), timer);
         }
         client.last_seen = now;
-        if let Some(address) = address.filter(|address| !address.is_empty()) {
-            client.address = address.clone();
+        if let Some(address) = address.filter(|address| **address != client.address) {
+            let before = core::mem::replace(&mut client.address, address.clone());
+            self.state.leave_host(&before);
+            self.state.join_host(address);
         }
-        Ok(client)
+        Ok(self.state.clients.get_mut(id).expect("the client was just seen"))
     }
 
     /// A client with leases is not forgotten.
@@ -69,6 +75,8 @@ impl Step<'_> {
     }
 
     pub(crate) fn forget_client(&mut self, id: &ClientId) {
-        self.state.clients.remove(id);
+        let Some(client) = self.state.clients.remove(id) else { return };
+        self.state.answer_bytes -= client.window.bytes();
+        self.state.leave_host(&client.address);
     }
 }

@@ -33,11 +33,15 @@ impl Step<'_> {
         if self.state.leases.len() >= max as usize {
             return Err(Reason::LeasesFull(max));
         }
+        self.state.check_lease_growth(client)?;
         if !client.is_empty() {
             self.see_client(client, address)?;
         }
         // One that is due may still be there under this id, with its keys.
         self.end_lease(asked, Ending::Expired);
+        if !asked.is_none() && self.state.leases.contains_key(&asked) {
+            return Err(Reason::LeaseExists(asked));
+        }
         let id = if asked.is_none() { self.choose_lease_id() } else { asked };
         self.add_lease_to_client(client, id);
         self.state.last_epoch += 1;

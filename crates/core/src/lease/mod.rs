@@ -10,8 +10,11 @@ mod revoke;
 
 use alloc::collections::BTreeSet;
 
-use crate::ids::{ClientId, Epoch, LeaseId, LockName, LogTime, Millis};
+use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis};
+use crate::limits::LEASE_KEYS_MAX;
 use crate::once::Window;
+use crate::outcome::Reason;
+use crate::state::State;
 
 pub(crate) use end::Ending;
 pub(crate) use keys::KeySet;
@@ -61,6 +64,23 @@ impl Lease {
 
     pub(crate) fn remaining(&self, now: LogTime) -> Millis {
         if self.deadline == LogTime::NEVER { self.ttl } else { self.deadline.since(now) }
+    }
+}
+
+impl State {
+    /// How many keys are attached to a lease.
+    pub fn lease_key_count(&self, id: LeaseId) -> usize {
+        self.leases.get(&id).map_or(0, |lease| lease.keys.len())
+    }
+
+    /// Refuses a further key under a lease that has as many as may end at one revision.
+    pub(crate) fn check_lease_room(&self, id: LeaseId, key: &Key) -> Result<(), Reason> {
+        let Some(lease) = self.leases.get(&id) else { return Ok(()) };
+        let is_full = self.feature_level >= 2 && lease.keys.len() >= LEASE_KEYS_MAX as usize;
+        match is_full && !lease.keys.contains(key) {
+            true => Err(Reason::LeaseKeysFull(LEASE_KEYS_MAX)),
+            false => Ok(()),
+        }
     }
 }
 

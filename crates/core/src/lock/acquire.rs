@@ -32,6 +32,14 @@ impl Step<'_> {
         let lease = acquire.lease.id;
         self.contending_lease(acquire.lease)?;
         let key = contender_key_of(&acquire.name, lease);
+        self.state.check_lease_room(lease, &key)?;
+        let (value, metadata) = (&acquire.terms.value, &acquire.terms.metadata);
+        if let Err(full) =
+            self.state.check_contenders_growth([key.len()].into_iter(), value, metadata)
+            && !self.state.keys.contains_key(&key)
+        {
+            return Err(full);
+        }
         if self.take_free(&key, lease, acquire.name.len()) {
             let value = acquire.terms.value.clone();
             let contender = self.contender(acquire.mode, acquire.wait, acquire.terms, seq, false);

@@ -6,6 +6,7 @@
 use crate::command::{AcquireAs, Mode};
 use crate::ids::{ClientId, LeaseId, LockName, LogTime, Seq};
 use crate::lease::Ending;
+use crate::limits::KEY_SUFFIX_LEN_MAX;
 use crate::lock::Then;
 use crate::lock::acquire::Again;
 use crate::outcome::{Outcome, Reason};
@@ -28,6 +29,9 @@ impl Step<'_> {
         {
             return Ok(Outcome::Denied(denial));
         }
+        let (value, metadata) = (&acquire.terms.value, &acquire.terms.metadata);
+        let key_len = acquire.name.len() + KEY_SUFFIX_LEN_MAX as usize;
+        self.state.check_contenders_growth([key_len].into_iter(), value, metadata)?;
         let lease = self.make_sole_lease(&acquire)?;
         let value = acquire.terms.value.clone();
         let contender = self.contender(Mode::Exclusive, acquire.wait, acquire.terms, seq, false);

@@ -30,9 +30,13 @@ impl Step<'_> {
             }
         }
         for (name, mode) in &acquire.locks {
+            self.state.check_lease_room(lease, &contender_key(name, lease))?;
             self.end_dead_ahead(name);
             self.check_room(name, *mode)?;
         }
+        let keys = acquire.locks.iter().map(|(name, _)| contender_key(name, lease).len());
+        let (value, metadata) = (&acquire.terms.value, &acquire.terms.metadata);
+        self.state.check_contenders_growth(keys, value, metadata)?;
         if acquire.wait.is_try() && !self.state.mutant(Mutant::TryStays) {
             let client = self.state.client_of(lease);
             for (name, mode) in &acquire.locks {

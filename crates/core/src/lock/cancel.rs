@@ -68,7 +68,9 @@ impl Step<'_> {
         if !self.state.mutant(Mutant::CancelForgotten)
             && let Some(lease) = self.state.leases.get_mut(&lease)
         {
+            let before = lease.window.bytes();
             lease.window.keep(seq, 0, CANCELLED);
+            self.state.answer_bytes = self.state.answer_bytes + lease.window.bytes() - before;
         }
         CANCELLED
     }
@@ -94,7 +96,9 @@ impl Step<'_> {
             return Outcome::NotFound;
         }
         if let Some(lease) = self.state.leases.get_mut(&lease) {
+            let before = lease.window.bytes();
             lease.window.amend(seq, &CANCELLED);
+            self.state.answer_bytes = self.state.answer_bytes + lease.window.bytes() - before;
         }
         CANCELLED
     }

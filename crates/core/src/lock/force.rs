@@ -17,7 +17,7 @@ use crate::timer::Timer;
 impl Step<'_> {
     pub(crate) fn force_release(&mut self, force: &ForceRelease) -> Result<Outcome, Reason> {
         let Some(key) = self.state.holder_with(&force.name, force.token) else {
-            let Some(holder) = self.state.first_holder(&force.name) else {
+            let Some(holder) = self.state.first_holder(&force.name, usize::MAX) else {
                 return Ok(Outcome::NotFound);
             };
             return Err(Reason::TokenMismatch(force.token, holder.token));

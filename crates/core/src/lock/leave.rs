@@ -5,6 +5,7 @@ use alloc::collections::btree_map::Entry;
 use crate::event::{Cause, Ended, EventKind};
 use crate::ids::{ClientId, Key, LeaseId, LockName, Revision, Seq};
 use crate::lock::{Delay, Queue};
+use crate::once::Window;
 use crate::outcome::{Grant, Outcome};
 use crate::record::{Answers, Contender, Record, Role, queue_form};
 use crate::step::Step;
@@ -27,7 +28,7 @@ impl Step<'_> {
         if contender.holds() {
             self.delay_after_loss(&name, record.lease, contender, cause);
             if spent {
-                self.forgive(record.lease);
+                self.forgivable.push(record.lease);
             }
         } else {
             let mut answers = contender.answers();
@@ -139,6 +140,14 @@ impl Step<'_> {
         self.state.delays.insert(name.clone(), delay);
     }
 
+    /// Looks once at each lease that runs out and has lost a holder in this step.
+    pub(crate) fn forgive_leases(&mut self) {
+        let mut leases = core::mem::take(&mut self.forgivable);
+        leases.sort_unstable();
+        leases.dedup();
+        leases.into_iter().for_each(|lease| self.forgive(lease));
+    }
+
     /// A lease runs out only while a lock is held for too long.
     fn forgive(&mut self, id: LeaseId) {
         let now = self.state.now;
@@ -217,24 +226,26 @@ impl Step<'_> {
                 None => return,
             }
         };
+        let before = window.bytes();
         window.amend(answers.seq, outcome);
-        if !answers.shared {
-            return;
+        if answers.shared {
+            amend_shared(window, key, outcome);
         }
-        // The others asked for this one lock, even if it was granted together with more.
-        let alone = match outcome {
-            Outcome::AcquiredMany(many) => Outcome::Acquired(Grant {
-                key: key.clone(),
-                lease: many.lease,
-                token: many.token,
-                remaining: many.remaining,
-            }),
-            other => other.clone(),
-        };
-        for answer in &mut window.answers {
-            if matches!(&answer.outcome, Outcome::Queued(place) if place.key == *key) {
-                answer.outcome = alone.clone();
-            }
-        }
+        self.state.answer_bytes = self.state.answer_bytes + window.bytes() - before;
     }
+}
+
+/// Completes the answers of the other acquires that wait on a contender. They asked for this one
+/// lock, even if it was granted together with more.
+fn amend_shared(window: &mut Window, key: &Key, outcome: &Outcome) {
+    let alone = match outcome {
+        Outcome::AcquiredMany(many) => Outcome::Acquired(Grant {
+            key: key.clone(),
+            lease: many.lease,
+            token: many.token,
+            remaining: many.remaining,
+        }),
+        other => other.clone(),
+    };
+    window.amend_all(&alone, |kept| matches!(kept, Outcome::Queued(place) if place.key == *key));
 }

@@ -33,7 +33,10 @@ impl Step<'_> {
     }
 
     fn settle_lock(&mut self, name: &LockName) {
-        while let Some(front) = self.state.front(name) {
+        let mut is_first = true;
+        while is_first || self.may_grant_further(name) {
+            is_first = false;
+            let Some(front) = self.state.front(name) else { return };
             let record = front.record;
             if record.holds() {
                 self.pass(name, record.spot());
@@ -59,6 +62,20 @@ impl Step<'_> {
                 return;
             }
         }
+    }
+
+    /// Whether this entry may grant one more waiter of a queue. If not, the next one goes on.
+    fn may_grant_further(&mut self, name: &LockName) -> bool {
+        self.state.work.key_visits += 1;
+        if self.state.grants_left > 0 {
+            self.state.grants_left -= 1;
+            return true;
+        }
+        let front = self.state.front(name);
+        if front.is_some_and(|one| one.record.holds() || self.state.is_grantable(name, &one)) {
+            self.state.timers.arm(LogTime(0), Timer::Grants(name.clone()));
+        }
+        false
     }
 
     fn pass(&mut self, name: &LockName, spot: Spot) {

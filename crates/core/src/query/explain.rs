@@ -3,12 +3,20 @@
 use alloc::vec::Vec;
 
 use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis};
-use crate::query::{LeaseInfo, LockView, Waiter};
+use crate::query::{LeaseInfo, LockView, Sight, Waiter};
 use crate::record::{contender_key, queue_form};
 use crate::state::State;
 
 /// How far a chain of blockers is followed. Longer ones help nobody.
 const CHAIN_MAX: usize = 64;
+/// Leases of one client, and locks of one lease, that are explained.
+const EXPLAINED_MAX: usize = 64;
+/// Keys of one lease that are looked at for one that waits.
+const KEYS_WALKED_MAX: usize = 256;
+/// Holders of one lock that are shown.
+const HOLDERS_MAX: usize = 1_000;
+/// Bytes of metadata that are shown of one lock.
+const METADATA_BYTES_MAX: usize = 1 << 20;
 
 /// What is to be explained.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,13 +72,19 @@ pub struct Link {
     pub remaining: Millis,
 }
 
+/// What an explanation shows of a lock.
+fn sight(waiters_max: usize) -> Sight {
+    Sight { holders_max: HOLDERS_MAX, waiters_max, metadata_bytes_max: METADATA_BYTES_MAX }
+}
+
 impl State {
-    /// Explains a lock, a lease or a client, with at most `waiters_max` waiters for each lock.
+    /// Explains a lock, a lease or a client, with at most `waiters_max` waiters for each lock. Of
+    /// a client with many leases, or a lease with many locks, only the first.
     pub fn explain(&self, subject: &Subject, waiters_max: usize) -> Explanation {
         let mut explanation = Explanation::default();
         match subject {
             Subject::Lock(name) => {
-                let view = self.lock(name, waiters_max);
+                let view = self.look(name, &sight(waiters_max));
                 for waiter in &view.waiters {
                     explanation.waits.push(self.waiting(name, waiter.clone()));
                 }
@@ -79,7 +93,7 @@ impl State {
             Subject::Lease(id) => self.explain_lease(*id, waiters_max, &mut explanation),
             Subject::Client(id) => {
                 let leases = self.clients.get(id).map(|client| client.leases.clone());
-                for lease in leases.unwrap_or_default() {
+                for lease in leases.unwrap_or_default().into_iter().take(EXPLAINED_MAX) {
                     self.explain_lease(lease, waiters_max, &mut explanation);
                 }
             }
@@ -89,11 +103,10 @@ impl State {
 
     fn explain_lease(&self, id: LeaseId, waiters_max: usize, into: &mut Explanation) {
         let Some(info) = self.lease(id) else { return };
-        for key in &info.keys {
-            let Some((name, _)) = queue_form(key).filter(|&(_, own)| own == id) else {
-                continue;
-            };
-            into.locks.push(self.lock(&name, waiters_max));
+        let forms = info.keys.iter().filter_map(|key| Some((key, queue_form(key)?)));
+        let own = forms.filter(|(_, (_, lease))| *lease == id);
+        for (key, (name, _)) in own.take(EXPLAINED_MAX) {
+            into.locks.push(self.look(&name, &sight(waiters_max)));
             let waiter = self.waiter_at(&name, key);
             into.waits.extend(waiter.map(|waiter| self.waiting(&name, waiter)));
         }
@@ -148,7 +161,7 @@ impl State {
     /// are wanted together, it may be first at some.
     fn waits_for(&self, lease: LeaseId) -> Option<LockName> {
         let keys = &self.leases.get(&lease)?.keys;
-        let waiting = keys.iter().filter(|key| {
+        let waiting = keys.iter().take(KEYS_WALKED_MAX).filter(|key| {
             self.contender_record(key).is_some_and(|(_, contender)| !contender.holds())
         });
         let mut names = waiting.filter_map(queue_form).map(|(name, _)| name);

@@ -5,6 +5,7 @@ use core::ops::Bound;
 
 use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis};
 use crate::lease::Lease;
+use crate::scan::StepBudget;
 use crate::state::State;
 
 /// A lease as users see it.
@@ -45,12 +46,36 @@ impl State {
 
     /// The leases that are alive, in order of ids, from `after` on, at most `limit`.
     pub fn leases(&self, after: LeaseId, limit: usize) -> Vec<LeaseInfo> {
-        self.leases
-            .range((Bound::Excluded(after), Bound::Unbounded))
-            .filter(|(_, lease)| lease.is_live(self.now))
-            .take(limit)
-            .map(|(&id, lease)| self.lease_info(id, lease))
-            .collect()
+        self.leases_within(after, limit, &mut StepBudget::new(u32::MAX)).0
+    }
+
+    /// As [`State::leases`], but only as many as the budget allows, and at least one. Whether it
+    /// has left out some.
+    pub fn leases_within(
+        &self,
+        after: LeaseId,
+        limit: usize,
+        budget: &mut StepBudget,
+    ) -> (Vec<LeaseInfo>, bool) {
+        let mut infos = Vec::new();
+        for (id, lease) in self.live_leases(after) {
+            if infos.len() == limit || budget.is_spent() {
+                return (infos, true);
+            }
+            budget.spend_on_answer(1 + lease.keys.len(), 0);
+            infos.push(self.lease_info(id, lease));
+        }
+        (infos, false)
+    }
+
+    /// Only the ids of [`State::leases`].
+    pub fn lease_ids(&self, after: LeaseId, limit: usize) -> Vec<LeaseId> {
+        self.live_leases(after).map(|(id, _)| id).take(limit).collect()
+    }
+
+    fn live_leases(&self, after: LeaseId) -> impl Iterator<Item = (LeaseId, &Lease)> {
+        let leases = self.leases.range((Bound::Excluded(after), Bound::Unbounded));
+        leases.filter(|(_, lease)| lease.is_live(self.now)).map(|(&id, lease)| (id, lease))
     }
 
     /// The lease that was made for this owner and lock, if it is alive.

@@ -7,6 +7,7 @@ use crate::ids::{ClientId, Key, LeaseId, LockName, LogTime, Millis, Revision, To
 use crate::lock::Queue;
 use crate::range::KeyRange;
 use crate::record::{Contender, Record, contender_key, queue_form};
+use crate::scan::StepBudget;
 use crate::state::State;
 
 /// A lock as users see it.
@@ -148,8 +149,8 @@ impl State {
         view
     }
 
-    /// The locks whose names begin with `prefix` and that somebody holds or wants, in order of
-    /// names, from `after` on, at most `limit`. Of each, what one wants to see; the bytes of metadata
+    /// The locks whose names begin with `prefix` and that have holders or waiters, in order of
+    /// names, from `after` on, at most `limit`. Of each, what `sight` allows; the bytes of metadata
     /// are those of all together.
     pub fn locks(
         &self,
@@ -158,21 +159,37 @@ impl State {
         limit: usize,
         sight: &Sight,
     ) -> Vec<LockView> {
+        self.locks_within(prefix, after, limit, sight, &mut StepBudget::new(u32::MAX)).0
+    }
+
+    /// As [`State::locks`], but only as many as the budget allows, and at least one. Whether it
+    /// has left out some.
+    pub fn locks_within(
+        &self,
+        prefix: &[u8],
+        after: Option<&LockName>,
+        limit: usize,
+        sight: &Sight,
+        budget: &mut StepBudget,
+    ) -> (Vec<LockView>, bool) {
         let mut sight = *sight;
         let range = KeyRange::prefix(prefix);
         let Some(bounds) = range.bounds_after(after.map(|after| &**after)) else {
-            return Vec::new();
+            return (Vec::new(), false);
         };
-        self.locks
-            .range::<[u8], _>(bounds)
-            .take(limit)
-            .map(|(name, _)| {
-                let view = self.look(name, &sight);
-                let shown: usize = view.holders.iter().map(|one| one.metadata.len()).sum();
-                sight.metadata_bytes_max = sight.metadata_bytes_max.saturating_sub(shown);
-                view
-            })
-            .collect()
+        let mut views = Vec::new();
+        for (name, _) in self.locks.range::<[u8], _>(bounds) {
+            if views.len() == limit || budget.is_spent() {
+                return (views, true);
+            }
+            let view = self.look(name, &sight);
+            let shown: usize = view.holders.iter().map(|one| one.metadata.len()).sum();
+            sight.metadata_bytes_max = sight.metadata_bytes_max.saturating_sub(shown);
+            let keys = 1 + view.holders.len() + view.waiters.len() + view.foreign.len();
+            budget.spend_on_answer(keys, shown);
+            views.push(view);
+        }
+        (views, false)
     }
 
     /// Walks the queue only as far as somebody is to be shown: it may be very long.

@@ -34,14 +34,14 @@ impl State {
     }
 
     /// The first holder of a lock.
-    pub(crate) fn first_holder(&self, name: &LockName) -> Option<Holding> {
+    pub(crate) fn first_holder(&self, name: &LockName, search_max: usize) -> Option<Holding> {
         let queue = self.locks.get(name)?;
         let held = match queue {
             Queue::One(_) => 1,
             Queue::Many(many) => many.held(),
         };
         // It is the first key, unless that is foreign or nobody holds.
-        let keys = queue.keys().take(if held == 0 { 0 } else { usize::MAX });
+        let keys = queue.keys().take(if held == 0 { 0 } else { search_max });
         let mut records = keys.map(|key| (key, &self.keys[key]));
         let (key, record) = records.find(|(_, record)| record.holds())?;
         Some(record.holding(key, &self.client_of(record.lease)))

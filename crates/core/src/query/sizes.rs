@@ -14,6 +14,10 @@ pub struct Sizes {
     pub clients: usize,
     /// Keys, those of contenders included.
     pub keys: usize,
+    /// Bytes by the state's own account.
+    pub bytes: u64,
+    /// Bytes that it may take; zero for no bound.
+    pub quota: u64,
 }
 
 /// Who stands in all queues together.
@@ -40,6 +44,8 @@ impl State {
             leases: self.leases.len(),
             clients: self.clients.len(),
             keys: self.keys.len(),
+            bytes: self.used_bytes(),
+            quota: self.quota.bytes,
         }
     }
 

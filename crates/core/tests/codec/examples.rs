@@ -1,10 +1,11 @@
 //! One example of everything that the log can hold.
 
 use fencepost_core::command::{
-    Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Compact, Compare,
-    CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant, LeaseRef,
-    LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation, Release,
-    ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn, Wait,
+    Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, ChangeLimits,
+    Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
+    LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, QuotaChange,
+    Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn,
+    Wait,
 };
 use fencepost_core::range::{KeyRange, Order, RangeQuery, SortBy};
 use fencepost_core::{
@@ -158,6 +159,13 @@ pub(crate) fn examples() -> Vec<Action> {
         Action::RetireKeys(NodeId(300)),
         Action::RevokeKey(RevokeKey { key: PublicKey([7; 32]) }),
         Action::Skipped(4_000_000_000),
+        Action::ChangeLimits(ChangeLimits {
+            ttl_max: Some(Millis(7)),
+            quota: Some(QuotaChange::Fit(1 << 40)),
+            leases_per_client_max: Some(300),
+            clients_per_address_max: None,
+            clear_no_space: true,
+        }),
     ]
 }
 
@@ -191,6 +199,7 @@ pub(crate) fn place(action: &Action) -> usize {
         Action::RetireKeys(_) => 24,
         Action::RevokeKey(_) => 25,
         Action::Skipped(_) => 26,
+        Action::ChangeLimits(_) => 27,
     }
 }
 

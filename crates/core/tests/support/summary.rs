@@ -23,6 +23,7 @@ pub(crate) fn answer(outcome: &Outcome) -> String {
         Outcome::LeaseRevoked(keys) => format!("revoked with {keys} keys"),
         Outcome::Put(_) => "put".into(),
         Outcome::Deleted(count, _) => format!("deleted {count}"),
+        Outcome::DeletedPart(part) => format!("deleted {} up to {}", part.count, part.next),
         Outcome::Txn(answer) => format!("txn {}", answer.succeeded),
         Outcome::Acquired(grant) => format!("held {}", grant.token.0),
         Outcome::AcquiredMany(grant) => format!("held {}", grant.token.0),

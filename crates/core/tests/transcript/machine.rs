@@ -1,7 +1,7 @@
 //! A state that a script drives, entry by entry.
 
 use fencepost_core::codec::{decode_entry, encode_entry};
-use fencepost_core::{Action, Command, Effects, Entry, LogTime, Millis, Outcome, State};
+use fencepost_core::{Action, Command, Effects, Entry, LogTime, Outcome, Restore, State};
 
 use super::ask;
 use super::print::{self, Page};
@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     /// Applies the same entries. What it answers must be the same: apply is a function.
     replica: State,
     clock: LogTime,
+    /// What `restore backup` reads.
+    backup: Option<State>,
     /// The entry that joined inputs are added to.
     open: Option<Open>,
 }
@@ -32,7 +34,8 @@ struct Open {
 
 impl Machine {
     pub(crate) fn new() -> Machine {
-        Machine { state: State::new(), replica: State::new(), clock: LogTime(0), open: None }
+        let clock = LogTime(0);
+        Machine { state: State::new(), replica: State::new(), clock, backup: None, open: None }
     }
 
     /// Runs the inputs of one block. Answers with what they have to say.
@@ -138,9 +141,23 @@ impl Machine {
                 page.line("same");
             }
             "restore" => {
-                let after = words.span("after")?;
+                let grant_after = words.span("after")?;
+                let elapsed = words.span("elapsed")?.unwrap_or_default();
+                let min_revision = words.revision("min")?;
+                let unix_ms = words.number("unix_ms")?;
+                let incarnation = words.number("incarnation")?;
+                let source = self.source(words.flag("backup"))?;
                 words.finish()?;
-                self.restore(after, page);
+                if incarnation == source.incarnation() {
+                    return Err("a restore needs a new incarnation".into());
+                }
+                let inputs = Restore { unix_ms, incarnation, min_revision, grant_after, elapsed };
+                self.restore(&source, inputs, page);
+            }
+            "backup" => {
+                words.finish()?;
+                self.backup = Some(through_the_codec(&self.state));
+                page.line("kept");
             }
             _ => {
                 ask::ask(word, &mut words, &self.state, page)?;
@@ -155,10 +172,20 @@ impl Machine {
         self.state = through_the_codec(&self.state);
     }
 
-    fn restore(&mut self, after: Option<Millis>, page: &mut Page) {
-        match through_the_codec(&self.state).restore(after) {
+    /// What a restore reads: the state as it is, or the backup that was made earlier.
+    fn source(&self, backup: bool) -> Parsed<State> {
+        match (backup, &self.backup) {
+            (true, None) => Err("there is no backup".into()),
+            (true, Some(backup)) => Ok(backup.clone()),
+            (false, _) => Ok(self.state.clone()),
+        }
+    }
+
+    fn restore(&mut self, source: &State, inputs: Restore, page: &mut Page) {
+        match through_the_codec(source).restore(inputs) {
             Err(reason) => page.line(&print::outcome(&Outcome::Rejected(reason))),
             Ok(state) => {
+                self.clock = state.now();
                 self.replica = state.clone();
                 self.state = state;
                 page.line(&print::standing(&self.state));

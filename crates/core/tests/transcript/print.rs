@@ -120,6 +120,9 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
         Outcome::LeaseRevoked(keys) => format!("revoked keys={keys}"),
         Outcome::Put(prev) => format!("put{}", prev_part(prev.as_deref())),
         Outcome::Deleted(count, prev) => format!("deleted {count}{}", removed(prev)),
+        Outcome::DeletedPart(part) => {
+            format!("deleted {} next={}{}", part.count, part.next, removed(&part.removed))
+        }
         Outcome::Txn(answer) => txn(answer),
         Outcome::Acquired(one) => {
             format!("acquired {}", grant(&one.key, one.token, one.lease, one.remaining.0))

@@ -17,6 +17,9 @@ use crate::token::{Mode, Presented, Token};
 pub(super) struct TokenClaims {
     /// The cluster, in hex.
     pub(super) iss: String,
+    /// Older services do not say. Below 2^53.
+    #[serde(default)]
+    pub(super) inc: u64,
     /// The lock.
     pub(super) sub: String,
     pub(super) mode: String,
@@ -36,6 +39,9 @@ pub(super) struct TokenClaims {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct FloorClaims {
     pub(super) iss: String,
+    /// Older services do not say. Below 2^53.
+    #[serde(default)]
+    pub(super) inc: u64,
     pub(super) sub: String,
     /// Tokens below it were taken away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,6 +79,9 @@ impl Audience {
 pub struct SignedToken {
     /// The cluster that granted it, in hex.
     pub cluster: String,
+    /// The incarnation of the cluster: a random number that every restore from a backup draws; zero
+    /// before the first.
+    pub incarnation: u64,
     /// The lock.
     pub lock: String,
     /// The token and its mode.
@@ -95,6 +104,7 @@ impl SignedToken {
         let mode: Mode = claims.mode.parse().map_err(|_| VerifyError::Mode(shown(&claims.mode)))?;
         Ok(SignedToken {
             cluster: claims.iss,
+            incarnation: claims.inc,
             lock: claims.sub,
             presented: Presented { token, mode },
             lease: claims.ses,
@@ -112,6 +122,9 @@ impl SignedToken {
 pub struct FloorStatement {
     /// The cluster, in hex.
     pub cluster: String,
+    /// The incarnation of the cluster: a random number that every restore from a backup draws; zero
+    /// before the first.
+    pub incarnation: u64,
     /// The lock.
     pub lock: String,
     /// What was taken away.
@@ -132,6 +145,7 @@ impl FloorStatement {
             claims.taken.iter().map(|text| token("taken", text)).collect::<Result<_, _>>()?;
         Ok(FloorStatement {
             cluster: claims.iss,
+            incarnation: claims.inc,
             lock: claims.sub,
             floor: Floor { below, taken },
             issued_at: claims.iat,

@@ -33,6 +33,8 @@ const BACKDATED_S: u64 = 60;
 pub struct Grant<'a> {
     /// The cluster's id, in hex.
     pub cluster: &'a str,
+    /// The incarnation of the cluster, below 2^53.
+    pub incarnation: u64,
     /// The lock.
     pub lock: &'a str,
     /// The token and its mode.
@@ -54,6 +56,8 @@ pub struct Grant<'a> {
 pub struct FloorNotice<'a> {
     /// The cluster's id, in hex.
     pub cluster: &'a str,
+    /// The incarnation of the cluster, below 2^53.
+    pub incarnation: u64,
     /// The lock.
     pub lock: &'a str,
     /// What was taken away.
@@ -197,6 +201,7 @@ impl Signer {
         };
         let claims = TokenClaims {
             iss: grant.cluster.to_owned(),
+            inc: grant.incarnation,
             sub: grant.lock.to_owned(),
             mode: grant.presented.mode.name().to_owned(),
             tok: grant.presented.token.to_string(),
@@ -214,6 +219,7 @@ impl Signer {
     pub fn sign_floor(&self, notice: &FloorNotice<'_>, now: u64) -> String {
         let claims = FloorClaims {
             iss: notice.cluster.to_owned(),
+            inc: notice.incarnation,
             sub: notice.lock.to_owned(),
             below: notice.floor.below.map(|token| token.to_string()),
             taken: notice.floor.taken.iter().map(Token::to_string).collect(),

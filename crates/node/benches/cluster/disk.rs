@@ -49,7 +49,12 @@ pub(crate) fn log(root: &Path, commands: usize, bytes: usize, length: Duration) 
         index += 1;
         let entry = EntryRef { index, term: 1, kind: 0, data: &data };
         let hard_state = HardState { term: 1, vote: 1, commit: index - 1 };
-        let batch = Batch { start: None, hard_state: Some(hard_state), entries: vec![entry] };
+        let batch = Batch {
+            start: None,
+            hard_state: Some(hard_state),
+            entries: vec![entry],
+            ..Batch::default()
+        };
         wal.append(&batch).expect("the disk works");
         wal.sync().expect("the disk works");
         if index % 1_000 == 0 {

@@ -24,7 +24,7 @@ pub struct Identity {
     pub node_id: u64,
     /// What people call it.
     pub name: String,
-    /// How often the cluster was restored from a backup.
+    /// Random number of the last restore from a backup; zero before the first.
     pub incarnation: u64,
     /// How often the directory was opened.
     pub boot: u64,
@@ -100,15 +100,15 @@ fn decode(bytes: &[u8]) -> Result<Identity, Error> {
     if from.array() != Some(MAGIC) {
         return Err(damaged("it does not begin as one"));
     }
+    let (fields, sum) = bytes.split_last_chunk().ok_or_else(|| damaged("the file is cut short"))?;
+    if crc32c(fields).to_le_bytes() != *sum {
+        return Err(damaged("it fails its checksum"));
+    }
     match from.u32() {
         Some(version) if version > VERSION => {
             return Err(Error::LaterVersion { version, known: VERSION });
         }
         _ => {}
-    }
-    let (fields, sum) = bytes.split_last_chunk().ok_or_else(|| damaged("the file is cut short"))?;
-    if crc32c(fields).to_le_bytes() != *sum {
-        return Err(damaged("it fails its checksum"));
     }
     let identity = fields_of(&mut from).ok_or_else(|| damaged("the file is cut short"))?;
     // Also refuses what is left over, and a version before the first.

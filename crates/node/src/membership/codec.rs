@@ -14,7 +14,7 @@ const VERSION: u32 = 1;
 pub const SETTLING: &[u8] = b"settled";
 
 /// How long a name or an address may be.
-const TEXT_BYTES_MAX: usize = 255;
+pub(crate) const TEXT_BYTES_MAX: usize = 255;
 
 impl Membership {
     /// Appends its bytes.

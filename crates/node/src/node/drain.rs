@@ -99,7 +99,8 @@ impl Node {
         let hard_state =
             HardState { term: hard_state.term, vote: hard_state.vote, commit: hard_state.commit };
         let entries = ready.entries().iter().map(log_entry).collect();
-        Some(Persist { number: ready.number(), hard_state, start, entries })
+        let witnesses = self.changed_witnesses();
+        Some(Persist { number: ready.number(), hard_state, start, entries, witnesses })
     }
 
     /// The disk has confirmed everything up to this number.
@@ -139,7 +140,12 @@ impl Node {
             }
             if let Err(why) = self.apply_one(&entry, outputs) {
                 // Passing over what others apply would make this replica another one.
-                outputs.push(Output::Halt(format!("entry {}: {why}", entry.index)));
+                outputs.push(Output::Halt(format!(
+                    "this node stops: entry {}: {why}\n\
+                     going on would make its state another one than that of the other members\n\
+                     start the build that the other members run; if this is it, please report it",
+                    entry.index
+                )));
                 self.halted = true;
             }
         }
@@ -157,6 +163,7 @@ impl Node {
             EntryType::EntryNormal => {
                 self.making.count(entry.data.len());
                 let effects = self.apply_entry(entry).map_err(|malformed| malformed.to_string())?;
+                self.check_level(&self.machine)?;
                 let are_news = effects.are_news();
                 self.answer_batch(entry, effects.replies, outputs);
                 if are_news {
@@ -205,6 +212,9 @@ impl Node {
             self.abandon_change(outputs);
             self.giving.clear();
             self.spare = Spare::default();
+        }
+        if before.leader != role.leader && self.mutant(Mutant::WitnessLostOnLeaderChange) {
+            self.witnesses.clear();
         }
         if before.leader != role.leader {
             self.abandon_forwards(before.leader, outputs);

@@ -1,7 +1,8 @@
 //! What other members say, checked before the consensus engine sees it.
 //!
 //! The engine trusts its peers and panics on messages that none should send. A buggy or newer peer
-//! must not be able to stop this node, so what makes no sense is treated as lost.
+//! must not be able to stop this node, so what makes no sense is treated as lost. The exception is a
+//! leader's message that contradicts the committed log: see [`super::guard`].
 
 use raft::prelude::{Entry, EntryType, Message, MessageType};
 
@@ -23,6 +24,10 @@ impl Node {
                     && message.from == from
                     && self.is_sound(&message)
                 {
+                    if self.contradicts_log(&message) {
+                        self.halt_contradicted(outputs);
+                        return;
+                    }
                     self.step(message, outputs);
                 }
             }
@@ -38,6 +43,12 @@ impl Node {
             // If it is none, that was said above.
             PeerMessage::AmIAMember => {}
             PeerMessage::YouWereRemoved => self.leave(outputs),
+            PeerMessage::CopiedDirectory { boot, boot_nonce } => {
+                self.copied(from, (boot, boot_nonce), outputs);
+            }
+            PeerMessage::Introduction(introduction) => {
+                self.introduced(from, *introduction, outputs);
+            }
         }
     }
 
@@ -71,15 +82,19 @@ impl Node {
                 let hint = message.reject_hint;
                 message.index <= last && hint <= last && message.request_snapshot == 0
             }
-            MessageType::MsgHeartbeat => message.commit <= last,
+            MessageType::MsgHeartbeat => {
+                let is_claim = message.commit < TERM_LIMIT && self.contradicts_log(message);
+                message.commit <= last || is_claim
+            }
             MessageType::MsgSnapshot => {
                 let metadata = message.get_snapshot().get_metadata();
                 metadata.index > 0 && (1..=message.term).contains(&metadata.term)
             }
             MessageType::MsgReadIndex | MessageType::MsgReadIndexResp => message.entries.len() == 1,
-            MessageType::MsgRequestVote
-            | MessageType::MsgRequestVoteResponse
-            | MessageType::MsgRequestPreVote
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
+                self.may_vote_for(message)
+            }
+            MessageType::MsgRequestVoteResponse
             | MessageType::MsgRequestPreVoteResponse
             | MessageType::MsgHeartbeatResponse => true,
             MessageType::MsgTimeoutNow => self.may_campaign(),

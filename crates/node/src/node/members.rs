@@ -46,6 +46,10 @@ impl Node {
         if self.raft.raft.has_pending_conf() || !self.membership.is_settled {
             return Err(ChangeError::Pending);
         }
+        // A newcomer may not support the level that is about to be applied.
+        if self.is_raising() && matches!(change, Change::Add(_)) {
+            return Err(ChangeError::Pending);
+        }
         match change {
             Change::Add(member) => self.check_add(member),
             Change::Promote(id) => self.check_promote(id),

@@ -20,6 +20,9 @@ const STAMP_EVERY: u64 = 1_000;
 /// ticks: the next look at the clock may be that late.
 const SLACK: u64 = 20;
 
+/// Commands in one entry that may each visit as many keys as a command may.
+const COSTLY_PER_ENTRY_MAX: usize = 8;
+
 /// So many commands are company enough.
 const COMPANY: usize = 64;
 
@@ -30,6 +33,8 @@ pub(super) enum Asker {
     Here(RequestId),
     /// Another member, by the number that it gave.
     There(MemberId, ForwardNumber),
+    /// The node itself, which needs no answer.
+    Itself,
 }
 
 /// A command that is not in the log yet.
@@ -94,7 +99,12 @@ impl Node {
             self.answer(asker, Err(ProposeError::Malformed), outputs);
             return;
         };
-        if matches!(asker, Asker::There(..)) && read.is_of_a_contender() {
+        let is_local = matches!(asker, Asker::Here(_));
+        if let Some(refusal) = self.machine.refusal_at_level_1(&read, is_local) {
+            self.answer(asker, Ok(refusal), outputs);
+            return;
+        }
+        if !is_local && read.is_of_a_contender() {
             self.note_clients();
         }
         let (queue, max) = match class {
@@ -187,14 +197,16 @@ impl Node {
     fn take_batch(&mut self, classes: &[Class]) -> Vec<Queued> {
         let waiting = self.waiting.ordinary.len() + self.waiting.renewals.len();
         let mut batch = Vec::with_capacity(waiting.min(self.config.batch_len_max));
-        let mut bytes = 0;
+        let (mut bytes, mut costly) = (0, 0);
         for class in classes {
             let queue = match class {
                 Class::Renewal => &mut self.waiting.renewals,
                 Class::Ordinary => &mut self.waiting.ordinary,
             };
             while let Some(queued) = queue.front() {
+                costly += usize::from(self.machine.is_costly(&queued.read));
                 let full = batch.len() >= self.config.batch_len_max
+                    || costly > COSTLY_PER_ENTRY_MAX
                     || bytes + queued.command.len() > self.config.batch_bytes_max;
                 if full && !batch.is_empty() {
                     return batch;
@@ -337,6 +349,7 @@ impl Node {
             Asker::There(member, number) => {
                 Output::Send(member, PeerMessage::Forwarded(number, Box::new(answer)))
             }
+            Asker::Itself => return,
         });
     }
 }

@@ -3,7 +3,9 @@
 use super::frame::put_frame;
 use super::kind;
 use crate::bytes::{Reader, put_u32, put_u64};
-use crate::io::{Answer, Class, Forward, ForwardNumber, PeerMessage, ProposeError, SnapshotPiece};
+use crate::io::{
+    Answer, Class, Forward, ForwardNumber, Introduction, PeerMessage, ProposeError, SnapshotPiece,
+};
 use crate::machine::{decode_reply, encode_reply};
 use crate::snapshot_store::SnapshotId;
 
@@ -16,6 +18,16 @@ pub fn weight(message: &PeerMessage) -> usize {
         PeerMessage::Forward(forward) => SMALL + forward.command.len(),
         PeerMessage::SnapshotPiece(piece) => SMALL + piece.bytes.len(),
         _ => SMALL,
+    }
+}
+
+/// The oldest version of the protocol that has this message. Over an older connection it is not
+/// sent: the other side would close the connection.
+#[must_use]
+pub fn lowest_version(message: &PeerMessage) -> u32 {
+    match message {
+        PeerMessage::Introduction(_) | PeerMessage::CopiedDirectory { .. } => 2,
+        _ => 1,
     }
 }
 
@@ -51,6 +63,15 @@ pub fn encode_message(message: &PeerMessage, out: &mut Vec<u8>) -> bool {
         }
         PeerMessage::YouWereRemoved => put_frame(kind::YOU_WERE_REMOVED, out, |_| {}),
         PeerMessage::AmIAMember => put_frame(kind::AM_I_A_MEMBER, out, |_| {}),
+        PeerMessage::Introduction(introduction) => {
+            put_frame(kind::INTRODUCTION, out, |out| put_introduction(introduction, out))
+        }
+        PeerMessage::CopiedDirectory { boot, boot_nonce } => {
+            put_frame(kind::COPIED_DIRECTORY, out, |out| {
+                put_u64(*boot, out);
+                put_u64(*boot_nonce, out);
+            })
+        }
     }
 }
 
@@ -78,6 +99,10 @@ pub fn decode_message(kind: u8, body: &[u8]) -> Option<PeerMessage> {
         kind::SNAPSHOT_GONE => PeerMessage::SnapshotGone(snapshot_id(&mut from)?),
         kind::YOU_WERE_REMOVED => PeerMessage::YouWereRemoved,
         kind::AM_I_A_MEMBER => PeerMessage::AmIAMember,
+        kind::INTRODUCTION => PeerMessage::Introduction(Box::new(introduction(&mut from)?)),
+        kind::COPIED_DIRECTORY => {
+            PeerMessage::CopiedDirectory { boot: from.u64()?, boot_nonce: from.u64()? }
+        }
         _ => return None,
     };
     from.is_empty().then_some(message)
@@ -127,6 +152,32 @@ fn answer(from: &mut Reader<'_>) -> Option<Answer> {
         _ => return None,
     };
     Some(Err(error))
+}
+
+fn put_introduction(introduction: &Introduction, out: &mut Vec<u8>) {
+    put_u64(introduction.boot, out);
+    put_u64(introduction.boot_nonce, out);
+    put_u32(introduction.feature_level, out);
+    put_u64(introduction.memory_bytes, out);
+    put_u64(introduction.last_term, out);
+    put_u64(introduction.last_index, out);
+    put_u64(introduction.commit, out);
+    put_u64(introduction.witnessed, out);
+    out.push(introduction.wants_answer.into());
+}
+
+fn introduction(from: &mut Reader<'_>) -> Option<Introduction> {
+    Some(Introduction {
+        boot: from.u64()?,
+        boot_nonce: from.u64()?,
+        feature_level: from.u32()?,
+        memory_bytes: from.u64()?,
+        last_term: from.u64()?,
+        last_index: from.u64()?,
+        commit: from.u64()?,
+        witnessed: from.u64()?,
+        wants_answer: from.bool()?,
+    })
 }
 
 fn put_number(number: ForwardNumber, out: &mut Vec<u8>) {

@@ -32,6 +32,10 @@ pub struct Status {
     pub commit: u64,
     /// The last entry that was applied.
     pub applied: u64,
+    /// The feature level of the cluster, as far as the log is applied.
+    pub feature_level: u32,
+    /// The highest feature level that each other member is known to support.
+    pub peer_levels: BTreeMap<MemberId, u32>,
     /// The newest snapshot on disk.
     pub snapshot: SnapshotId,
     /// Who the members are, as far as the log is applied.
@@ -154,6 +158,11 @@ impl Board {
     /// The members, as far as the log is applied.
     pub(super) fn members(&self) -> Arc<Membership> {
         Arc::clone(&self.state().status.members)
+    }
+
+    /// The feature level of the cluster, as far as the log is applied.
+    pub(super) fn feature_level(&self) -> u32 {
+        self.state().status.feature_level
     }
 
     /// Counts a sync of the log: how long it took, and what it made durable.

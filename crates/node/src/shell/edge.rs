@@ -1,6 +1,6 @@
 //! The edge to the machine: its clock and its randomness. Nothing else of the shell reads either.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::io::Micros;
 
@@ -8,6 +8,13 @@ use crate::io::Micros;
 #[expect(clippy::disallowed_methods, reason = "the one place where the shell reads a clock")]
 pub(super) fn now() -> Instant {
     Instant::now()
+}
+
+/// The wall clock, in milliseconds since the Unix epoch. For backups only: leases count log time.
+#[expect(clippy::disallowed_methods, reason = "a restore counts on from the wall clock, ADR 032")]
+pub(super) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The monotonic clock, as the node counts it.

@@ -15,10 +15,11 @@ use super::board::Board;
 use super::edge::{self, Clock};
 use super::error::Ended;
 use super::inbox::{Happening, Inbox};
-use super::log_writer::{self, LogWork, SharedLog};
-use super::mail::{Delivery, Freshness, Mail, Query};
+use super::log_writer::{self, Closing, LogWork, SharedLog};
+use super::mail::{Delivery, Freshness, Mail};
 use super::notice::{Notice, Observer};
 use super::pile::Pile;
+use super::reads::{Query, Reads};
 use super::server::Server;
 use crate::io::{Input, Output, ProposeError, RequestId};
 use crate::node::Node;
@@ -83,6 +84,8 @@ pub(super) struct Turn {
     next_tick: Option<Instant>,
     /// Queries that wait until the state is fresh enough.
     queries: BTreeMap<RequestId, Query>,
+    /// Queries for which it is.
+    reads: Reads,
     inputs: Vec<Input>,
     log_work: Vec<LogWork>,
     tasks: Vec<SnapshotTask>,
@@ -98,6 +101,7 @@ impl Turn {
     /// Drops what nobody may hear of.
     fn forget(&mut self) {
         self.mail = Mail::default();
+        self.reads = Reads::default();
         self.notices.clear();
         self.tasks.clear();
         self.log_work.clear();
@@ -110,6 +114,7 @@ pub(super) fn run(inbox: &Arc<Inbox>) -> (Ended, Vec<Box<dyn Observer>>) {
     let ended = loop {
         let next_turn = inbox.with_loop(|event_loop| {
             event_loop.turn();
+            event_loop.step_reads();
             event_loop.over(edge::now()).map_or_else(|| Ok(event_loop.next_turn()), Err)
         });
         match next_turn {
@@ -156,6 +161,15 @@ impl EventLoop {
         own
     }
 
+    /// Takes a step of a query that needs many, when everything else is done. Only the loop's own
+    /// thread does: the others have connections to serve.
+    fn step_reads(&mut self) {
+        let turn = &mut self.turn;
+        if turn.ended.is_none() && turn.reads.step(self.node.machine(), &mut turn.mail) {
+            turn.mail.flush();
+        }
+    }
+
     fn hand_over_log(&mut self) {
         if !self.turn.log_work.is_empty() {
             self.log.push_all(&mut self.turn.log_work);
@@ -167,6 +181,7 @@ impl EventLoop {
         let mut happenings = std::mem::take(&mut self.turn.happenings);
         self.inbox.take(&mut happenings);
         let now = edge::now();
+        self.turn.reads.begin(self.node.machine(), &mut self.turn.mail);
         self.sort(now, happenings.drain(..));
         self.turn.happenings = happenings;
         if now >= *self.turn.next_tick.get_or_insert(now) {
@@ -191,6 +206,9 @@ impl EventLoop {
 
     /// When the loop wants a turn although nothing has come.
     pub(super) fn next_turn(&self) -> Instant {
+        if self.turn.reads.are_open() {
+            return edge::now();
+        }
         let next_tick = self.turn.next_tick.unwrap_or_else(edge::now);
         let wanted = self.node.next_turn().map(|moment| self.clock.moment(moment));
         wanted.map_or(next_tick, |wanted| wanted.min(next_tick))
@@ -248,11 +266,14 @@ impl EventLoop {
                     self.turn.inputs.push(Input::Read(request));
                 }
                 Happening::Query(request, Freshness::Stale, query) => {
-                    let found = Ok(query(self.node.machine()));
-                    self.turn.mail.put(request, Delivery::Found(found));
+                    let (machine, mail) = (self.node.machine(), &mut self.turn.mail);
+                    self.turn.reads.ask(request, query, machine, mail);
                 }
                 Happening::Register(number, mailbox) => self.turn.mail.register(number, mailbox),
-                Happening::Unregister(number) => self.turn.mail.unregister(number),
+                Happening::Unregister(number) => {
+                    self.turn.mail.unregister(number);
+                    self.turn.reads.close_line(number);
+                }
                 Happening::Observe(observer) => self.observers.push(observer),
                 Happening::Met(member, address) => self.book.met(member, address),
                 Happening::Lost(member) => self.book.doubt(member),
@@ -313,12 +334,14 @@ impl EventLoop {
             Output::Purge(start) => turn.log_work.push(LogWork::Purge(start)),
             Output::Send(to, message) => self.book.send(to, message),
             Output::Reply(request, answer) => turn.mail.put(request, Delivery::Answer(answer)),
-            Output::ReadReady(request) => {
-                let query = turn.queries.remove(&request);
-                let found = query.map(|query| query(self.node.machine()));
-                let found = found.ok_or(ProposeError::Malformed);
-                turn.mail.put(request, Delivery::Found(found));
-            }
+            Output::ReadReady(request) => match turn.queries.remove(&request) {
+                Some(query) => {
+                    turn.reads.ask(request, query, self.node.machine(), &mut turn.mail);
+                }
+                None => {
+                    turn.mail.put(request, Delivery::Found(Err(ProposeError::Malformed)));
+                }
+            },
             Output::ReadFailed(request, why) => {
                 turn.queries.remove(&request);
                 turn.mail.put(request, Delivery::Found(Err(why)));
@@ -337,16 +360,13 @@ impl EventLoop {
                 self.server.shut_out_removed(&members);
                 turn.notices.push(Notice::Members(members));
             }
+            Output::PeerLevels(levels) => {
+                self.board.update(|status| status.peer_levels = levels);
+            }
             Output::Changed(request, result) => turn.mail.put(request, Delivery::Changed(result)),
             Output::Saved(request, result) => turn.mail.put(request, Delivery::Saved(result)),
             Output::Removed => turn.ended = Some(Ended::Removed),
-            Output::Halt(why) => {
-                turn.ended = Some(Ended::Failed(format!(
-                    "this node stops: {why}\n\
-                     going on would make its state another one than that of the other members\n\
-                     start the build that the other members run; if this is it, please report it"
-                )));
-            }
+            Output::Halt(why) => turn.ended = Some(Ended::Failed(why)),
         }
     }
 
@@ -362,6 +382,7 @@ impl EventLoop {
         self.board.update(|status| {
             status.applied = node.machine().applied();
             status.commit = node.commit();
+            status.feature_level = node.feature_level();
             status.snapshot = node.snapshot_id();
             status.clock_cuts = node.clock_cuts();
         });
@@ -391,7 +412,13 @@ impl EventLoop {
         if self.turn.is_killed {
             self.log.abandon();
         } else {
-            self.log.push(LogWork::Close);
+            let closing = Closing {
+                boot: self.book.identity.boot,
+                commit: self.node.commit(),
+                lacking: self.node.lacking(),
+                witnesses: self.node.last_witnesses(),
+            };
+            self.log.push(LogWork::Close(closing));
             self.log.close();
         }
         self.snapshots.abandon();

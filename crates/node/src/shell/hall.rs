@@ -12,7 +12,7 @@ use super::server::Door;
 use crate::data_dir::Identity;
 use crate::io::{ChangeError, Input, MemberId, PeerMessage};
 use crate::membership::{Member, Membership};
-use crate::peer::{Ask, Hello, Listed, Refusal, Told};
+use crate::peer::{Ask, Hello, Listed, Refusal, Told, VERSION_HIGHEST, VERSION_LOWEST};
 
 pub(super) struct Hall {
     pub(super) identity: Identity,
@@ -26,7 +26,7 @@ pub(super) struct Hall {
 impl Door for Hall {
     /// Also lets in those whom the log does not name yet: a member that lags behind must listen to
     /// a leader that came after what it knows.
-    fn hello(&self, hello: &Hello) -> Result<MemberId, Refusal> {
+    fn hello(&self, hello: &Hello, version: u32) -> Result<MemberId, Refusal> {
         let Identity { cluster_id, incarnation, node_id, ref name, .. } = self.identity;
         if hello.cluster_id != cluster_id {
             return Err(Refusal::OtherCluster { asked: hello.cluster_id, here: cluster_id });
@@ -44,6 +44,9 @@ impl Door for Hall {
         }
         let met = Happening::Met(hello.member, hello.peer.clone());
         self.inbox.push_waiting(Lane::Control, met);
+        // Its process may be another one than before, and of another build.
+        let connected = Input::Connected(hello.member, version);
+        self.inbox.push_waiting(Lane::Control, Happening::Input(connected));
         Ok(node_id)
     }
 
@@ -62,6 +65,11 @@ impl Door for Hall {
             }),
             Ask::Form { list, member } => self.form(&list, &member),
         }
+    }
+
+    /// Feature level n needs version n: a build that does not speak it cannot apply the log.
+    fn lowest_version(&self) -> u32 {
+        self.board.feature_level().clamp(VERSION_LOWEST, VERSION_HIGHEST)
     }
 
     fn hear(

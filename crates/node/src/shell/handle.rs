@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use super::board::{Board, Status};
 use super::inbox::{Happening, Inbox, Lane};
-use super::mail::{Delivery, Found, Freshness, Line, Mailbox, Query};
+use super::mail::{Delivery, Freshness, Line, Mailbox};
 use super::notice::Observer;
 use super::pile::{Pile, Taken};
+use super::reads::Query;
 use super::{edge, question};
 use crate::io::{Answer, Change, ChangeError, Class, Input, MemberId, ProposeError, RequestId};
 use crate::machine::Machine;
@@ -222,8 +223,20 @@ impl Caller {
         freshness: Freshness,
         query: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, ProposeError> {
+        self.ask(freshness, Query::once(query))
+    }
+
+    /// As [`Caller::read`], for a query whose answer is a `T`.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProposeError`].
+    pub fn ask<T: Send + 'static>(
+        &self,
+        freshness: Freshness,
+        query: Query,
+    ) -> Result<T, ProposeError> {
         let request = self.line.draw();
-        let query: Query = Box::new(move |machine| -> Found { Box::new(query(machine)) });
         self.line.read(request, freshness, query)?;
         match self.wait(request) {
             Some(Delivery::Found(found)) => {

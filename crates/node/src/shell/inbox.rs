@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use super::edge;
 use super::event_loop::EventLoop;
 use super::log_writer::LogWork;
-use super::mail::{Freshness, Mailbox, Query};
+use super::mail::{Freshness, Mailbox};
 use super::notice::{Notice, Observer};
+use super::reads::Query;
 use crate::io::{Class, Input, MemberId, ProposeError, RequestId};
 
 /// Commands and queries that may wait.

@@ -34,6 +34,8 @@ struct State {
     wire: Option<Wire>,
     /// Whether it was found broken.
     is_broken: bool,
+    /// Whether the member has just connected by itself, so that it can be reached now.
+    is_met: bool,
 }
 
 /// Why the sender was woken.
@@ -73,6 +75,7 @@ impl Link {
             sleeps: false,
             wire: None,
             is_broken: false,
+            is_met: false,
         };
         Link { state: Mutex::new(state), wake: Condvar::new() }
     }
@@ -124,6 +127,9 @@ impl Link {
                 }
                 std::mem::swap(&mut state.queue, into);
                 state.bytes = 0;
+                if let Some(wire) = &state.wire {
+                    wire.drop_unknown(into);
+                }
                 return Woken::Some;
             }
             state.sleeps = true;
@@ -139,11 +145,15 @@ impl Link {
         state.is_broken = false;
     }
 
-    /// Waits before the next try. `false` if the link was closed.
+    /// Waits before the next try, or until the member connects by itself. `false` if the link was
+    /// closed.
     pub(super) fn rest(&self, length: Duration) -> bool {
         let until = edge::now() + length;
         let mut state = self.state();
         while !state.closed {
+            if std::mem::take(&mut state.is_met) {
+                return true;
+            }
             let left = until.saturating_duration_since(edge::now());
             if left.is_zero() {
                 return true;
@@ -171,9 +181,13 @@ impl Link {
         self.state().address.clone()
     }
 
-    /// Where the member is reached from now on.
+    /// The member has connected. This is where it is reached from now on.
     pub(super) fn set_address(&self, address: String) {
         let mut state = self.state();
+        if state.wire.is_none() {
+            state.is_met = true;
+            self.wake.notify_one();
+        }
         if state.address != address {
             state.address = address;
             state.is_doubted = true;
@@ -197,16 +211,21 @@ mod tests {
     use super::super::edge::Clock;
     use super::super::question::fill;
     use super::*;
-    use crate::peer::{FrameBuffer, decode_message};
+    use crate::peer::{FrameBuffer, VERSION_HIGHEST, decode_message};
 
     /// A link with a connection, the other end of which is in our hands.
     fn linked() -> (Arc<Link>, TcpStream, TcpStream) {
+        linked_at(VERSION_HIGHEST)
+    }
+
+    /// The same, with a version of the protocol.
+    fn linked_at(version: u32) -> (Arc<Link>, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it listens");
         let stream = TcpStream::connect(address).expect("it is there");
         let (theirs, _) = listener.accept().expect("somebody connects");
         let link = Arc::new(Link::to(address.to_string()));
-        let wire = Wire::new(stream, Arc::default(), Clock::start());
+        let wire = Wire::new(stream, version, Arc::default(), Clock::start());
         let stream = wire.stream().expect("it is open");
         link.set_wire(Some(wire));
         (link, stream, theirs)
@@ -274,6 +293,21 @@ mod tests {
         link.close();
         let (over, woken) = sender.join().expect("it ends");
         assert_eq!((over, woken), (Woken::Closed, 0), "it was not woken for any of them");
+    }
+
+    #[test]
+    fn connection_of_version_1_carries_no_introduction() {
+        let (link, stream, mut theirs) = linked_at(1);
+        let pair = |number| vec![PeerMessage::Introduction(Box::default()), message(number)];
+        // Once from the queue, once directly.
+        assert!(link.push_all(&mut pair(0)).is_empty());
+        let sender = sender(&link, stream);
+        assert_eq!(numbers(&mut theirs, 1), [0]);
+        until_it_sleeps(&link);
+        assert!(link.push_all(&mut pair(1)).is_empty());
+        assert_eq!(numbers(&mut theirs, 1), [1]);
+        link.close();
+        assert_eq!(sender.join().expect("it ends").0, Woken::Closed);
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Lobby {
 }
 
 impl Door for Lobby {
-    fn hello(&self, _: &Hello) -> Result<MemberId, Refusal> {
+    fn hello(&self, _: &Hello, _: u32) -> Result<MemberId, Refusal> {
         Err(Refusal::NotReady)
     }
 

@@ -17,7 +17,7 @@ use super::run::mistake;
 use crate::bytes::to_u64;
 use crate::disk::Disk;
 use crate::io::{Input, Persist};
-use crate::wal::{Fatal, SpareMade, SpareOrder, Start, Wal};
+use crate::wal::{Batch, Fatal, SpareMade, SpareOrder, Start, Wal, Witness};
 
 /// How much may wait. Far more than a node gives out before the disk has confirmed some of it: a
 /// leader closes a few entries, a follower takes 256 messages.
@@ -29,7 +29,17 @@ pub(super) enum LogWork {
     Persist(Persist),
     Purge(Start),
     /// Nothing more will come: leave a mark that all of the log was durable.
-    Close,
+    Close(Closing),
+}
+
+/// What a node leaves behind that stops in good order.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    pub(super) boot: u64,
+    pub(super) commit: u64,
+    /// An entry that the log should have and lacks.
+    pub(super) lacking: Option<u64>,
+    pub(super) witnesses: Vec<Witness>,
 }
 
 impl LogWork {
@@ -120,7 +130,7 @@ pub(super) struct Log<D: Disk> {
 #[derive(Default)]
 struct Appended {
     wants_sync: bool,
-    wants_close: bool,
+    closing: Option<Closing>,
     entries: usize,
     bytes: usize,
 }
@@ -158,7 +168,13 @@ where
                     wal.purge(start)?;
                     appended.wants_sync = true;
                 }
-                LogWork::Close => appended.wants_close = true,
+                LogWork::Close(closing) => {
+                    let witnesses = closing.witnesses.clone();
+                    if !witnesses.is_empty() {
+                        wal.append(&Batch { witnesses, ..Batch::default() })?;
+                    }
+                    appended.closing = Some(closing);
+                }
             }
         }
         if let Some(order) = wal.order_spare() {
@@ -176,18 +192,16 @@ where
 
     fn sync(&mut self) -> Result<(), Fatal> {
         let Some(mut wal) = self.wal.take() else { return Ok(()) };
-        let Appended { wants_sync, wants_close, entries, bytes } =
-            std::mem::take(&mut self.appended);
+        let Appended { wants_sync, closing, entries, bytes } = std::mem::take(&mut self.appended);
         if wants_sync {
             let before = edge::now();
             wal.sync()?;
             let took = edge::now().saturating_duration_since(before);
             self.board.count_sync(took, to_u64(entries), to_u64(bytes));
         }
-        if wants_close {
-            wal.close()?;
-        } else {
-            self.wal = Some(wal);
+        match closing {
+            Some(Closing { boot, commit, lacking, .. }) => wal.close_at(boot, commit, lacking)?,
+            None => self.wal = Some(wal),
         }
         Ok(())
     }
@@ -280,7 +294,7 @@ mod tests {
         let orders = Arc::new(Pile::new(1));
         let log = Log::<MemoryDisk> { wal: None, board, appended, orders };
         let log: SharedLog = Arc::new(Mutex::new(log));
-        let mut work = vec![LogWork::Close];
+        let mut work = vec![LogWork::Close(Closing::default())];
         assert!(matches!(write(&log, &mut work), Ok(None)));
         assert!(work.is_empty());
     }

@@ -1,24 +1,18 @@
 //! How answers come back: once per turn of the loop to everyone who has some.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::inbox::{Happening, Inbox, Lane};
+use super::reads::{Found, Query};
 use crate::io::{Answer, Change, ChangeError, Class, Input, Proposal, ProposeError, RequestId};
-use crate::machine::{Machine, Order};
+use crate::machine::Order;
 use crate::snapshot_store::SnapshotId;
 
 /// With so many mailboxes that have something, waking those who pass it on takes longer than doing so.
 const FEW: usize = 2;
-
-/// What a query found. Whoever asked knows its type.
-pub type Found = Box<dyn Any + Send>;
-
-/// A question to the state. Runs on the loop, so it must be short.
-pub type Query = Box<dyn FnOnce(&Machine) -> Found + Send>;
 
 /// How fresh the state must be that a query is put to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +210,11 @@ impl fmt::Debug for Line {
     }
 }
 
+/// The line that a request came on.
+pub(super) fn line_of(request: RequestId) -> u32 {
+    u32::try_from(request.0 >> 32).expect("half of the bits")
+}
+
 /// Sorts answers by mailbox, as long as a turn lasts.
 #[derive(Default)]
 pub(super) struct Mail {
@@ -239,7 +238,7 @@ impl Mail {
     }
 
     pub(super) fn put(&mut self, request: RequestId, delivery: Delivery) {
-        let number = u32::try_from(request.0 >> 32).expect("half of the bits");
+        let number = line_of(request);
         // Nobody may be there any more to hear it.
         let Some(slot) = self.boxes.get_mut(&number) else { return };
         if slot.waiting.is_empty() {

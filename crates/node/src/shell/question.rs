@@ -5,7 +5,8 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::peer::{
-    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, Welcome, kind,
+    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, VERSION_HIGHEST,
+    VERSION_LOWEST, Welcome, kind,
 };
 
 /// How long to wait for a connection.
@@ -34,8 +35,8 @@ impl Failed {
     }
 }
 
-/// Connects as a member.
-pub(super) fn greet(address: &str, hello: &Hello) -> Result<TcpStream, Failed> {
+/// Connects as a member. Also returns the version that both sides speak.
+pub(super) fn greet(address: &str, hello: &Hello) -> Result<(TcpStream, u32), Failed> {
     let mut stream = connect(address, GREETING_PATIENCE)?;
     let mut out = Vec::new();
     Preamble::OURS.put(&mut out);
@@ -44,12 +45,13 @@ pub(super) fn greet(address: &str, hello: &Hello) -> Result<TcpStream, Failed> {
     let (kind, body) = answer(&mut stream)?;
     let welcome = (kind == kind::WELCOME).then(|| Welcome::read(&body)).flatten();
     let welcome = welcome.ok_or(Refusal::Malformed)?;
-    if welcome.member != hello.to {
+    let is_spoken = (VERSION_LOWEST..=VERSION_HIGHEST).contains(&welcome.version);
+    if welcome.member != hello.to || !is_spoken {
         return Err(Refusal::Malformed.into());
     }
     // A write that cannot go out for so long is as good as a broken connection.
     stream.set_read_timeout(None)?;
-    Ok(stream)
+    Ok((stream, welcome.version))
 }
 
 /// Asks one question.

@@ -106,7 +106,8 @@ where
 {
     let Parts { identity, booted, config, server, peer, observers, home, met, keep } = parts;
     let Booted { wal, snapshots, store, replica, warnings } = booted;
-    let config = NodeConfig { id: identity.node_id, boot: identity.boot, ..config };
+    let (id, boot, boot_nonce) = (identity.node_id, identity.boot, edge::random());
+    let config = NodeConfig { id, boot, boot_nonce, ..config };
     let node = Node::new(config, store, replica);
     let node = node.map_err(|error| StartError::Engine { why: error.to_string() })?;
     let peer = peer.unwrap_or_else(|| server.address().to_string());
@@ -238,6 +239,7 @@ fn first_status(identity: &Identity, peer: &str, node: &Node) -> Status {
         peer: peer.to_owned(),
         role: node.role(),
         applied: node.machine().applied(),
+        feature_level: node.feature_level(),
         snapshot: node.snapshot_id(),
         members: Arc::new(node.membership().clone()),
         ..Status::default()

@@ -50,11 +50,11 @@ impl Sender {
         let mut told = None;
         loop {
             match question::greet(&self.link.address(), &self.hello()) {
-                Ok(stream) => {
+                Ok((stream, version)) => {
                     told = None;
                     pause = PAUSE_FIRST;
-                    self.connected();
-                    let over = self.serve(stream);
+                    self.connected(version);
+                    let over = self.serve(stream, version);
                     self.link.set_wire(None);
                     if let Over::Closed = over {
                         return;
@@ -84,10 +84,11 @@ impl Sender {
         Hello { cluster_id, incarnation, member: node_id, name, peer, to: self.to }
     }
 
-    fn connected(&self) {
+    fn connected(&self, version: u32) {
         let connected = LinkStatus { is_connected: true, trouble: None };
         self.board.update(|status| drop(status.links.insert(self.to, connected)));
         self.tell(Happening::Tell(Notice::Connected(self.to)));
+        self.tell(Happening::Input(Input::Connected(self.to, version)));
     }
 
     fn tell(&self, happening: Happening) {
@@ -133,9 +134,9 @@ impl Sender {
     }
 
     /// Sends until the connection breaks or the link is closed.
-    fn serve(&self, stream: TcpStream) -> Over {
+    fn serve(&self, stream: TcpStream, version: u32) -> Over {
         let address = self.link.address();
-        let wire = Wire::new(stream, self.board.heard(self.to), self.clock);
+        let wire = Wire::new(stream, version, self.board.heard(self.to), self.clock);
         let Ok(mut stream) = wire.stream() else { return Over::Broken };
         self.link.set_wire(Some(wire));
         let mut messages = Vec::new();

@@ -15,7 +15,8 @@ use super::question::fill;
 use crate::io::{MemberId, PeerMessage};
 use crate::membership::Membership;
 use crate::peer::{
-    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, Welcome, kind,
+    Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, VERSION_HIGHEST,
+    VERSION_LOWEST, Welcome, kind,
 };
 
 /// Connections that may be open. A member needs one or two.
@@ -30,9 +31,14 @@ const NO_ROOM_PAUSE: Duration = Duration::from_millis(100);
 /// Decides what becomes of those who come in.
 pub(super) trait Door: Send + Sync {
     /// A member wants to talk. The number of this node, if it may.
-    fn hello(&self, hello: &Hello) -> Result<MemberId, Refusal>;
+    fn hello(&self, hello: &Hello, version: u32) -> Result<MemberId, Refusal>;
     /// Somebody asks.
     fn ask(&self, ask: Ask) -> Result<Told, Refusal>;
+
+    /// The oldest version of the protocol that the cluster still takes.
+    fn lowest_version(&self) -> u32 {
+        VERSION_LOWEST
+    }
     /// A member that was welcomed says this, in so many bytes. What the caller has to
     /// [write](Door::write) before it goes on, or nothing to close the connection.
     fn hear(
@@ -268,10 +274,15 @@ fn welcome(
         }
     };
     let door = shared.door();
+    let lowest = door.lowest_version();
+    if version < lowest {
+        let refusal = Refusal::Version { lowest, highest: VERSION_HIGHEST };
+        return refuse(stream, &refusal).map(|()| None);
+    }
     match kind {
         kind::HELLO => {
             let hello = Hello::read(&body).ok_or(Refusal::Malformed);
-            match hello.and_then(|hello| Ok((door.hello(&hello)?, hello.member))) {
+            match hello.and_then(|hello| Ok((door.hello(&hello, version)?, hello.member))) {
                 Err(refusal) => refuse(stream, &refusal)?,
                 Ok((member, from)) => {
                     say(stream, |out| Welcome { version, member }.put(out))?;
@@ -363,7 +374,7 @@ mod tests {
     }
 
     impl Door for Stuck {
-        fn hello(&self, _: &Hello) -> Result<MemberId, Refusal> {
+        fn hello(&self, _: &Hello, _: u32) -> Result<MemberId, Refusal> {
             Ok(1)
         }
 
@@ -380,7 +391,11 @@ mod tests {
             let is_first = self.seen.lock().expect("nobody panics").heard == 0;
             self.note(|seen| seen.heard += messages.len());
             messages.clear();
-            Some(if is_first { vec![LogWork::Close] } else { Vec::new() })
+            Some(if is_first {
+                vec![LogWork::Close(super::super::log_writer::Closing::default())]
+            } else {
+                Vec::new()
+            })
         }
 
         fn write(&self, _: Vec<LogWork>) {
@@ -408,7 +423,7 @@ mod tests {
         let mut server = Server::listen(listener, "n1", theirs).expect("it listens");
         let hello = Hello { member: 2, to: 1, ..Hello::default() };
         let address = server.address().to_string();
-        let Ok(mut stream) = question::greet(&address, &hello) else { panic!("not welcome") };
+        let Ok((mut stream, _)) = question::greet(&address, &hello) else { panic!("not welcome") };
         say_something(&mut stream);
         door.until(|seen| seen.writes == 1);
         say_something(&mut stream);

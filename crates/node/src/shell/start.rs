@@ -17,7 +17,7 @@ use super::notice::{Notice, Observer};
 use super::run::{Parts, RunningNode, run_with};
 use super::server::Server;
 use super::settings::{Origin, Settings};
-use super::{draft, edge, formation, joining};
+use super::{draft, edge, formation, joining, memory};
 use crate::boot::{self, Booted};
 use crate::config::NodeConfig;
 use crate::data_dir::{DataDir, Identity};
@@ -95,16 +95,23 @@ pub(super) fn prepare(settings: Settings) -> Result<Prepared, StartError> {
 /// Runs a node whose directory has an identity.
 pub(super) fn start_prepared(prepared: Prepared) -> Result<RunningNode, StartError> {
     let Prepared { mut settings, dir, server, peer, met, booted } = prepared;
+    let identity = dir.identity().cloned().expect("it was there before, or was just adopted");
     let booted = match booted {
         Some(booted) => booted,
-        None => boot::open(dir.disk(), wal_config(&settings), true)?,
+        None => boot::open_member(dir.disk(), wal_config(&settings), identity.boot)?,
     };
-    let identity = dir.identity().cloned().expect("it was there before, or was just adopted");
     let wishes = wishes(&booted.replica, &identity, &settings, &peer);
     let node = run_with(Parts {
         identity,
         booted,
-        config: NodeConfig { seed: edge::random(), ..settings.config },
+        config: NodeConfig {
+            seed: edge::random(),
+            memory_bytes: match settings.config.memory_bytes {
+                0 => memory::usable(),
+                given => given,
+            },
+            ..settings.config
+        },
         server,
         peer: Some(peer),
         observers: std::mem::take(&mut settings.observers),

@@ -15,7 +15,7 @@ use rustix::net::{SendFlags, send};
 
 use super::edge::{self, Clock};
 use crate::io::PeerMessage;
-use crate::peer::{encode_message, weight};
+use crate::peer::{encode_message, lowest_version, weight};
 
 /// If a member has not been heard for so long although it was sent something, its connection is
 /// made anew: after a break in the network, the old one may take minutes to notice that it is over.
@@ -27,6 +27,8 @@ const SEND_BYTES_MAX: usize = 64 << 10;
 /// A connection to a member.
 pub(super) struct Wire {
     stream: TcpStream,
+    /// The version of the protocol that both sides speak on it.
+    version: u32,
     since: Instant,
     /// When the member was last heard, by the node's clock.
     heard: Arc<AtomicU64>,
@@ -50,8 +52,13 @@ pub(super) enum Tried {
 
 impl Wire {
     /// A connection that stands since now.
-    pub(super) fn new(stream: TcpStream, heard: Arc<AtomicU64>, clock: Clock) -> Wire {
-        Wire { stream, since: edge::now(), heard, clock, rest: Vec::new() }
+    pub(super) fn new(
+        stream: TcpStream,
+        version: u32,
+        heard: Arc<AtomicU64>,
+        clock: Clock,
+    ) -> Wire {
+        Wire { stream, version, since: edge::now(), heard, clock, rest: Vec::new() }
     }
 
     /// Sends these if the system takes them at once. They are gone unless they are left.
@@ -60,6 +67,7 @@ impl Wire {
         if is_long || !self.rest.is_empty() || self.is_silent() {
             return Tried::Left;
         }
+        self.drop_unknown(messages);
         for message in messages.drain(..) {
             // What is too long to be sent would be refused there: no such message is ever made.
             encode_message(&message, &mut self.rest);
@@ -70,6 +78,12 @@ impl Wire {
             Err(_) => return Tried::Broken,
         }
         if self.rest.is_empty() { Tried::Sent } else { Tried::Begun }
+    }
+
+    /// Drops messages that the version of this connection does not have. They were meant for an
+    /// earlier connection, to a newer build.
+    pub(super) fn drop_unknown(&self, messages: &mut Vec<PeerMessage>) {
+        messages.retain(|message| lowest_version(message) <= self.version);
     }
 
     /// What must go out before anything else.

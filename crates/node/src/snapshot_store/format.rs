@@ -5,7 +5,7 @@ use crc32c::{crc32c, crc32c_append};
 use super::SnapshotId;
 use crate::bytes::{Reader, to_u64};
 
-const MAGIC: [u8; 8] = *b"FPSNAPFL";
+pub(crate) const MAGIC: [u8; 8] = *b"FPSNAPFL";
 /// The format that this build writes, and the only one that it reads.
 pub(super) const VERSION: u32 = 1;
 /// Magic, version, index, term, checksum.
@@ -64,8 +64,9 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES], id: SnapshotId) -> Result
     if from.array() != Some(MAGIC) {
         return Err(BadHeader::Damaged("a beginning that is not that of a snapshot"));
     }
+    let is_whole = bytes[28..] == crc32c(&bytes[..28]).to_le_bytes();
     match from.u32() {
-        Some(version) if version > VERSION => Err(BadHeader::LaterVersion(version)),
+        Some(version) if version > VERSION && is_whole => Err(BadHeader::LaterVersion(version)),
         _ if *bytes != header(id) => {
             Err(BadHeader::Damaged("a header that fails its checksum or names another snapshot"))
         }

@@ -74,6 +74,11 @@ impl<F: DiskFile> SnapshotReader<F> {
         self.id
     }
 
+    /// How much room all chunks need, by the length of the file at most.
+    pub(crate) fn len_hint(&self) -> usize {
+        usize::try_from(self.totals.bytes.min(self.end)).unwrap_or_default()
+    }
+
     /// How many bytes all chunks have together.
     #[must_use]
     pub fn size(&self) -> u64 {

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use super::item::Start;
+use crate::log_end::LogEnd;
+
 /// Why a log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -32,6 +35,21 @@ pub enum OpenError {
         version: u32,
         /// The latest format that this build knows.
         known: u32,
+    },
+    /// The log lacks what it has held before.
+    #[error(
+        "the log ends at entry {}, and has held entry {} before (entry {} was committed)\n\
+         the disk lost writes that it had confirmed, or files were changed or set back; entries \
+         that this node has promised to keep are gone\n\
+         remove this member with `fencepost member rm`, then start it with an empty data directory \
+         and --join; restore a node that is alone from a backup; see docs/operations.md",
+        last.index, end.last.index, end.commit
+    )]
+    EndsEarly {
+        /// The last entry.
+        last: Start,
+        /// Where the log ended when it was closed.
+        end: LogEnd,
     },
     /// The disk refused.
     #[error(

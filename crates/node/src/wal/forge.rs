@@ -7,7 +7,12 @@ use super::segment::{HEADER_BYTES, Header};
 /// The first segment of a log whose records after the head have these bodies. Each one vouches
 /// for nothing but the header.
 pub(crate) fn segment_of<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let header = Header { sequence: super::FIRST_SEQUENCE, salt: 0, previous_end: 0 };
+    let header = Header {
+        version: super::segment::VERSION_FIRST,
+        sequence: super::FIRST_SEQUENCE,
+        salt: 0,
+        previous_end: 0,
+    };
     let mut segment = header.encode();
     let mut buffer = Vec::new();
     record::begin(&mut buffer);

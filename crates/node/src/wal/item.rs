@@ -1,4 +1,4 @@
-//! What a record holds: entries, the hard state, and where the log begins.
+//! What a record holds: entries, the hard state, where the log begins, and witnesses.
 
 use crate::bytes::{Reader, to_usize};
 
@@ -62,6 +62,27 @@ pub struct Start {
     pub term: u64,
 }
 
+/// What this member has seen of another one. A later one of the same member replaces it, and one
+/// whose numbers are all zero deletes it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Witness {
+    /// The other member.
+    pub member: u64,
+    /// The highest index that it was seen to have confirmed durable, and that is committed.
+    pub index: u64,
+    /// The last boot counter that it introduced itself with.
+    pub boot: u64,
+    /// The nonce of that process.
+    pub boot_nonce: u64,
+}
+
+impl Witness {
+    /// Whether it says nothing, and so deletes an earlier one.
+    pub(crate) fn is_empty(&self) -> bool {
+        (self.index, self.boot) == (0, 0)
+    }
+}
+
 /// What is appended in one go. After a crash it is there wholly or not at all.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Batch<'a> {
@@ -73,6 +94,8 @@ pub struct Batch<'a> {
     /// Without gaps. The first one may stand at or before the end of the log: it replaces the
     /// entry there and all after it.
     pub entries: Vec<EntryRef<'a>>,
+    /// What was seen of other members.
+    pub witnesses: Vec<Witness>,
 }
 
 /// The log as it was when a segment began. Written first in each segment, so that older ones can
@@ -94,6 +117,7 @@ pub(super) enum Item<'a> {
     Replace(Start),
     /// Entries up to here are dropped, those after it stay.
     Purge(Start),
+    Witness(Witness),
 }
 
 const HEAD: u8 = 1;
@@ -101,6 +125,7 @@ const ENTRY: u8 = 2;
 const HARD_STATE: u8 = 3;
 const REPLACE: u8 = 4;
 const PURGE: u8 = 5;
+const WITNESS: u8 = 6;
 
 impl Item<'_> {
     pub(super) fn put(&self, to: &mut Vec<u8>) {
@@ -133,6 +158,12 @@ impl Item<'_> {
             Item::Purge(start) => {
                 to.push(PURGE);
                 put_start(to, *start);
+            }
+            Item::Witness(Witness { member, index, boot, boot_nonce }) => {
+                to.push(WITNESS);
+                for number in [member, index, boot, boot_nonce] {
+                    to.extend_from_slice(&number.to_le_bytes());
+                }
             }
         }
     }
@@ -177,6 +208,10 @@ fn take<'a>(from: &mut Reader<'a>) -> Option<Item<'a>> {
         HARD_STATE => Item::HardState(take_hard_state(from)?),
         REPLACE => Item::Replace(take_start(from)?),
         PURGE => Item::Purge(take_start(from)?),
+        WITNESS => {
+            let (member, index) = (from.u64()?, from.u64()?);
+            Item::Witness(Witness { member, index, boot: from.u64()?, boot_nonce: from.u64()? })
+        }
         _ => return None,
     })
 }

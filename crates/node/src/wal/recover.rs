@@ -129,7 +129,7 @@ fn scan(
                     max_index = 0;
                     sealed.iter_mut().for_each(|segment| segment.max_index = 0);
                 }
-                Item::Head(_) | Item::HardState(_) | Item::Purge(_) => {}
+                Item::Head(_) | Item::HardState(_) | Item::Purge(_) | Item::Witness(_) => {}
             }
         }
         proven = found.synced;

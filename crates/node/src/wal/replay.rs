@@ -1,6 +1,8 @@
 //! The log as its records tell it, one after the other.
 
-use super::item::{Entry, EntryRef, HardState, Head, Item, Start};
+use std::collections::BTreeMap;
+
+use super::item::{Entry, EntryRef, HardState, Head, Item, Start, Witness};
 
 /// What the records read so far amount to.
 #[derive(Debug, Default)]
@@ -9,6 +11,8 @@ pub(super) struct Replay {
     pub(super) start: Start,
     /// Those after `start` and `gone`, without gaps.
     pub(super) entries: Vec<Entry>,
+    /// What was seen of other members, by their numbers.
+    pub(super) witnesses: BTreeMap<u64, Witness>,
     /// Entries up to here were in segments that are no longer there. That is right if `start`
     /// comes to cover them by the end of the log.
     gone: u64,
@@ -18,12 +22,18 @@ impl Replay {
     /// Begins with the oldest segment.
     pub(super) fn begin(head: Head) -> Replay {
         let Head { hard_state, start, last_index } = head;
-        Replay { hard_state, start, gone: last_index, entries: Vec::new() }
+        Replay { hard_state, start, gone: last_index, ..Replay::default() }
     }
 
     pub(super) fn last_index(&self) -> u64 {
         let covered = self.start.index.max(self.gone);
         self.entries.last().map_or(covered, |entry| entry.index)
+    }
+
+    /// The last entry, or the one that the log begins after.
+    pub(super) fn last(&self) -> Start {
+        let last = self.entries.last().map(|entry| Start { index: entry.index, term: entry.term });
+        last.unwrap_or(self.start)
     }
 
     /// What the head of a segment that begins here must say.
@@ -41,6 +51,10 @@ impl Replay {
             }
             Item::Replace(start) => self.replace(start),
             Item::Purge(start) => self.purge(start),
+            Item::Witness(witness) => {
+                note(&mut self.witnesses, witness);
+                Ok(())
+            }
         }
     }
 
@@ -89,5 +103,13 @@ impl Replay {
     /// Whether entries that still count are not there.
     pub(super) fn lacks_entries(&self) -> bool {
         self.gone > self.start.index
+    }
+}
+
+/// Keeps what was seen last of a member.
+pub(super) fn note(witnesses: &mut BTreeMap<u64, Witness>, witness: Witness) {
+    match witness.is_empty() {
+        true => drop(witnesses.remove(&witness.member)),
+        false => drop(witnesses.insert(witness.member, witness)),
     }
 }

@@ -1,7 +1,7 @@
 //! Snapshots: made beside the log, sent in pieces, installed, and taken for backups.
 
 use fencepost_core::command::{LeaseGrant, Put};
-use fencepost_core::{Action, Key, Millis, Outcome, Value};
+use fencepost_core::{Action, Key, Millis, Outcome, Restore, Value};
 use fencepost_node::boot::begin_with;
 use fencepost_node::disk::MemoryDisk;
 use fencepost_node::io::Change;
@@ -183,7 +183,11 @@ fn a_backup_goes_on_in_a_new_cluster_with_greater_tokens() {
     let revision = backup.machine.state().revision();
     let id = SnapshotId { index: backup.machine.applied(), term: 9 };
     let membership = Membership::founding(backup.membership.cluster_id, [named(9)]);
-    let restored = backup.restored(membership, None).expect("it can be restored");
+    // The longest lease that the lost cluster could have granted after the backup: a day.
+    let (unix_ms, ttl_max) = (1_795_000_000_000, 24 * 60 * 60_000);
+    let elapsed = Millis(ttl_max - 90_000);
+    let inputs = Restore { unix_ms, incarnation: 7, elapsed, ..Restore::default() };
+    let restored = backup.restored(membership, inputs).expect("it can be restored");
     let mut cluster = Cluster::new(0, 6);
     let disk = MemoryDisk::new();
     begin_with(&disk, id, &restored).expect("the disk is sound");
@@ -191,8 +195,9 @@ fn a_backup_goes_on_in_a_new_cluster_with_greater_tokens() {
     cluster.start(9);
     assert_eq!(cluster.elect(), 9);
     let state = cluster.node(9).machine().state();
-    assert!(state.revision().0 >= revision.0 + (1 << 40));
-    assert_eq!(state.incarnation(), 1);
+    assert!(state.revision() > revision);
+    assert!(state.revision().0 > unix_ms << 10);
+    assert_eq!(state.incarnation(), 7);
     assert!(matches!(cluster.done(9, grant()), Outcome::Rejected(_)), "nothing is granted yet");
     cluster.run(95_000 * MS);
     assert!(matches!(cluster.done(9, grant()), Outcome::LeaseGranted(_)));

@@ -1,8 +1,10 @@
-//! Messages that no member should send. A peer with a bug must not be able to stop this one.
+//! Messages that no member should send. A peer with a bug must not be able to crash this one; a claim
+//! that contradicts the committed log stops it cleanly.
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key};
 use fencepost_node::io::{Input, PeerMessage, RequestId};
+use fencepost_node::node::LOG_CONTRADICTED;
 use raft::prelude::{ConfState, Entry, Message, Snapshot, SnapshotMetadata};
 
 use crate::chaos::Dice;
@@ -55,11 +57,12 @@ fn strange(dice: &mut Dice, term: u64, last: u64) -> Message {
 }
 
 #[test]
-fn whatever_a_peer_says_no_node_stops() {
+fn whatever_a_peer_says_no_node_panics() {
     for seed in 1..400 {
         let mut dice = Dice(seed);
         let mut cluster = Cluster::new(3, seed);
         cluster.elect();
+        cluster.may_halt = true;
         for number in 0..dice.roll(20) {
             let key = Key::from(format!("k{number}").as_str());
             let leader = cluster.leader().expect("nothing has happened to it");
@@ -76,6 +79,8 @@ fn whatever_a_peer_says_no_node_stops() {
             cluster.input(to, Input::Peer(from, PeerMessage::Raft(bytes)));
             cluster.run(3 * MS);
         }
+        let is_clean = |why: &String| why == LOG_CONTRADICTED;
+        assert!(cluster.halted.values().all(is_clean), "seed {seed}: {:?}", cluster.halted);
     }
 }
 

@@ -13,6 +13,7 @@ use fencepost_node::io::{
 };
 use fencepost_node::membership::{self, Membership};
 use fencepost_node::node::Node;
+use fencepost_node::peer::VERSION_HIGHEST;
 use fencepost_node::replica::Replica;
 use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask, Source, read_replica};
 use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
@@ -74,6 +75,13 @@ pub(crate) struct Cluster {
     pub(crate) lose_piece: u64,
     /// Who was told that it is no member any more.
     pub(crate) removed: BTreeSet<u64>,
+    /// Whether a member may halt, and those that did, with the reason.
+    pub(crate) may_halt: bool,
+    pub(crate) halted: BTreeMap<u64, String>,
+    /// The peer protocol version of members with older builds.
+    pub(crate) versions: BTreeMap<u64, u32>,
+    /// The feature level that a member's build supports; 1 unless it is here.
+    pub(crate) levels: BTreeMap<u64, u32>,
     /// After how many entries a snapshot is made.
     pub(crate) snapshot_entries: u64,
     /// Up to which size a state is copied for it.
@@ -86,6 +94,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// So many members, all of them voters, with nothing in their logs.
     pub(crate) fn new(size: u64, seed: u64) -> Cluster {
+        Cluster::with_levels(size, seed, &[])
+    }
+
+    /// The same, with builds that support these feature levels: member 1 has the first of them.
+    pub(crate) fn with_levels(size: u64, seed: u64, levels: &[u32]) -> Cluster {
         let mut cluster = Cluster {
             members: BTreeMap::new(),
             agenda: BTreeMap::new(),
@@ -105,6 +118,10 @@ impl Cluster {
             pieces: 0,
             lose_piece: u64::MAX,
             removed: BTreeSet::new(),
+            may_halt: false,
+            halted: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            levels: (1..).zip(levels.iter().copied()).collect(),
             snapshot_entries: 1_000_000,
             snapshot_copy_max: 0,
             snapshot_takes: 2 * MS,
@@ -151,12 +168,27 @@ impl Cluster {
         member.keeper = Some(SnapshotKeeper::new(snapshots.with_chunk_bytes(300)));
         let config = NodeConfig {
             boot: member.boot,
+            boot_nonce: id << 32 | member.boot,
+            feature_level: self.levels.get(&id).copied().unwrap_or(1),
+            memory_bytes: id << 30,
             seed: self.seed,
             snapshot_entries: self.snapshot_entries,
             snapshot_copy_max: self.snapshot_copy_max,
             ..NodeConfig::new(id)
         };
         member.node = Some(Node::new(config, store, replica).expect("the log is sound"));
+        let others: Vec<u64> = self.members.keys().copied().filter(|&other| other != id).collect();
+        for other in others {
+            self.connect(id, other);
+            self.connect(other, id);
+        }
+    }
+
+    /// A connection from one member to another stands.
+    fn connect(&mut self, from: u64, to: u64) {
+        let version = |id: &u64| self.versions.get(id).copied().unwrap_or(VERSION_HIGHEST);
+        let agreed = version(&from).min(version(&to));
+        self.input(from, Input::Connected(to, agreed));
     }
 
     /// Stops a member. What was not durable is gone.
@@ -171,6 +203,19 @@ impl Cluster {
             Happening::Tick(_) | Happening::Arrives(..) => false,
         };
         self.agenda.retain(|_, what| !lost(what));
+    }
+
+    /// A copy of what is durable on a member's disk.
+    pub(crate) fn copy_disk(&self, id: u64) -> MemoryDisk {
+        let durable = Crash { writes: WritesKept::None, names: NamesKept::None };
+        self.members[&id].disk.crash(durable)
+    }
+
+    /// Sets the disk of a member that does not run back to a copy.
+    pub(crate) fn set_disk(&mut self, id: u64, disk: MemoryDisk) {
+        let member = self.members.get_mut(&id).expect("a member of this cluster");
+        assert!(member.node.is_none(), "member {id} runs");
+        member.disk = disk;
     }
 
     /// Makes a member's disk take so long for a sync.
@@ -232,8 +277,14 @@ impl Cluster {
                 Output::ReadFailed(RequestId(request), _) => {
                     self.failed_reads.insert(request);
                 }
-                Output::Halt(why) => panic!("member {id} halted: {why}"),
-                Output::Applied(..) | Output::Role(_) | Output::Members(_) => {}
+                Output::Halt(why) => {
+                    assert!(self.may_halt, "member {id} halted: {why}");
+                    self.halted.insert(id, why);
+                }
+                Output::Applied(..)
+                | Output::Role(_)
+                | Output::Members(_)
+                | Output::PeerLevels(_) => {}
                 Output::Snapshot(task) => {
                     self.plan(self.snapshot_takes, Happening::Keeps(id, *task))
                 }

@@ -148,8 +148,9 @@ fn damaged_files_are_refused_with_a_reason_and_a_remedy() {
     for (ending, at, text) in [
         (".wal", 200, "the log is damaged"),
         ("identity", 20, "the identity of this node is damaged"),
-        // The version of the identity.
-        ("identity", 9, "this build knows"),
+        // The versions of the identity and of the log: damage, not an upgrade.
+        ("identity", 9, "the identity of this node is damaged"),
+        (".wal", 9, "the log is damaged"),
         (".snapshot", 40, "no sound snapshot covers the log"),
     ] {
         let (_folder, dirs, cluster) = cluster(1);
@@ -162,6 +163,36 @@ fn damaged_files_are_refused_with_a_reason_and_a_remedy() {
         let refused = refused.to_string();
         assert!(refused.contains(text), "{ending}: {refused}");
         assert_eq!(refused.lines().count(), 3, "{refused}");
+    }
+}
+
+/// Zeros the end of what was written to a file.
+fn zero_the_end(path: &Path, len: usize) {
+    let mut bytes = std::fs::read(path).expect("it can be read");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("something was written") + 1;
+    bytes[end.saturating_sub(len)..end].fill(0);
+    std::fs::write(path, bytes).expect("there is room");
+}
+
+#[test]
+fn closed_log_that_lost_its_end_is_refused() {
+    for (len, is_refused) in [(0, false), (600, true), (2_000, true)] {
+        let (_folder, dirs, cluster) = cluster(1);
+        for number in 0..20 {
+            write(cluster.nodes()[0].handle(), &format!("k{number}"));
+        }
+        cluster.stop();
+        assert!(dirs[0].join("log-end").exists());
+        zero_the_end(&dirs[0].join("0000000000000001.wal"), len);
+        match start(Settings::new(dirs[0].clone(), "n1")) {
+            Ok(_) => assert!(!is_refused, "{len} bytes are gone"),
+            Err(refused) => {
+                assert!(is_refused, "{refused}");
+                let refused = refused.to_string();
+                assert!(refused.contains("has held entry"), "{refused}");
+                assert_eq!(refused.lines().count(), 3, "{refused}");
+            }
+        }
     }
 }
 

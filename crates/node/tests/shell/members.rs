@@ -1,7 +1,12 @@
 //! Joining, voting, leaving, and catching up by a snapshot.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use fencepost_node::config::NodeConfig;
 use fencepost_node::io::{Change, ChangeError};
+use fencepost_node::membership::Member;
+use fencepost_node::peer::{Ask, FrameBuffer, PREAMBLE_BYTES, Preamble, Refusal, kind};
 use fencepost_node::shell::cluster::Cluster;
 use fencepost_node::shell::{Ended, Freshness, Origin, Settings, StartError, start};
 
@@ -98,4 +103,40 @@ fn a_node_that_lags_behind_catches_up_by_a_snapshot() {
     let commit = rest.handle().status().commit;
     until(&back, |status| status.applied >= commit);
     assert_eq!(has(back.handle(), "k199", Freshness::Stale), Ok(true));
+}
+
+/// A build that speaks only version 1 of the peer protocol supports feature level 1.
+#[test]
+fn older_build_is_refused_after_the_level_is_raised() {
+    let (_folder, _, cluster) = cluster(1);
+    let node = &cluster.nodes()[0];
+    let status = until(node, |status| status.feature_level == 2);
+    let member = Member { id: 77, name: "old".to_owned(), ..Member::default() };
+    let mut out = Vec::new();
+    Preamble { lowest: 1, highest: 1 }.put(&mut out);
+    Ask::Change { cluster_id: 0, change: Change::Add(member) }.put(&mut out);
+    let mut stream = TcpStream::connect(&status.peer).expect("it listens");
+    stream.write_all(&out).expect("it reads");
+    let mut buffer = FrameBuffer::default();
+    let mut preamble = [0; PREAMBLE_BYTES];
+    stream.read_exact(&mut preamble).expect("it answers");
+    let (kind, body) = loop {
+        match buffer.next_frame().expect("it is a frame") {
+            Some((kind, body)) => break (kind, body.to_vec()),
+            None => drop(buffer.fill(&mut stream).expect("it answers")),
+        }
+    };
+    assert_eq!(kind, kind::REFUSED);
+    assert_eq!(Refusal::read(&body), Some(Refusal::Version { lowest: 2, highest: 2 }));
+}
+
+#[test]
+fn status_shows_the_feature_levels() {
+    let (_folder, _, cluster) = cluster(3);
+    for node in cluster.nodes() {
+        let status = until(node, |status| status.feature_level == 2);
+        let levels = until(node, |status| status.peer_levels.len() == 2).peer_levels;
+        assert!(levels.values().all(|&level| level == 2), "{levels:?}");
+        assert!(!levels.contains_key(&status.id));
+    }
 }

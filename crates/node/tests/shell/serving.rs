@@ -157,10 +157,9 @@ fn a_flood_is_refused_at_once_and_leaves_room_for_renewals() {
     // The loop stands still until this test lets it go on.
     let (let_go, gate) = sync_channel::<()>(0);
     let (inside, stands) = sync_channel::<()>(1);
-    let block: Query = Box::new(move |_| {
+    let block = Query::once(move |_| {
         inside.send(()).ok();
         gate.recv().ok();
-        Box::new(())
     });
     let blocked = line.draw();
     // Whoever asks may be the one on whose thread the query runs, so it is not this one.

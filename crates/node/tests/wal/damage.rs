@@ -243,10 +243,14 @@ fn something_else_and_a_later_format_have_errors_of_their_own() {
     disk.put(&last, &other);
     assert!(matches!(open(&disk), Err(OpenError::NotALog { .. })));
     let mut later = bytes;
-    later[8] = 2;
+    later[8] = 3;
+    disk.put(&last, &later);
+    assert!(matches!(open(&disk), Err(OpenError::Damaged(_))), "a damaged version");
+    let sum = crc32c::crc32c(&later[..36]).to_le_bytes();
+    later[36..40].copy_from_slice(&sum);
     disk.put(&last, &later);
     let error = open(&disk).expect_err("it is from the future");
-    assert!(matches!(error, OpenError::LaterVersion { version: 2, known: 1, .. }));
+    assert!(matches!(error, OpenError::LaterVersion { version: 3, known: 2, .. }));
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
 }
 

@@ -1,7 +1,9 @@
 //! Segments are used again, and what they held before never comes back.
 
+use std::collections::BTreeMap;
+
 use fencepost_node::disk::{Disk, MemoryDisk};
-use fencepost_node::wal::{Batch, EntryRef, Start, Wal, WalConfig};
+use fencepost_node::wal::{Batch, EntryRef, Start, Wal, WalConfig, Witness};
 
 use crate::support::{CONFIG, WORST};
 
@@ -149,4 +151,22 @@ fn a_spare_that_was_not_completed_is_cleared_away() {
     disk.put("00000000000000ff.spare", &[0; 100]);
     drop(Wal::open(disk.clone(), CONFIG).expect("the log is sound"));
     assert_eq!(disk.contents("00000000000000ff.spare"), None);
+}
+
+/// Older segments go away, so each one begins with all that was seen of other members.
+#[test]
+fn witness_survives_the_segment_that_it_was_written_in() {
+    let disk = MemoryDisk::new();
+    let (mut wal, _) = Wal::open(disk.clone(), CONFIG).expect("it is a new log");
+    let witness = |member| Witness { member, index: 5, boot: 2, boot_nonce: 9 };
+    let witnesses = vec![witness(7), witness(8)];
+    wal.append(&Batch { witnesses, ..batch(1, 1, b"") }).expect("there is room");
+    let gone = Witness { member: 8, ..Witness::default() };
+    wal.append(&Batch { witnesses: vec![gone], ..batch(2, 1, b"") }).expect("there is room");
+    for index in 3..60 {
+        wal.append(&batch(index, 1, &[b'a'; 70])).expect("there is room");
+        wal.purge(Start { index: index - 1, term: 1 }).expect("the disk has no faults");
+        let (_, found) = Wal::open(disk.crash(WORST), CONFIG).expect("the log is sound");
+        assert_eq!(found.witnesses, BTreeMap::from([(7, witness(7))]));
+    }
 }

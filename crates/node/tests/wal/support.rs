@@ -1,8 +1,10 @@
 //! A naive log, and a driver that runs a real one beside it.
 
+use std::collections::BTreeMap;
+
 use fencepost_node::disk::{Crash, Disk, MemoryDisk, NamesKept, WritesKept};
 use fencepost_node::wal::{
-    Batch, Entry, EntryRef, HardState, Recovered, SpareOrder, Start, Wal, WalConfig,
+    Batch, Entry, EntryRef, HardState, Recovered, SpareOrder, Start, Wal, WalConfig, Witness,
 };
 
 /// Small, so that a few batches fill a segment and some need one of their own.
@@ -14,6 +16,7 @@ pub(crate) struct Model {
     pub(crate) hard_state: HardState,
     pub(crate) start: Start,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) witnesses: BTreeMap<u64, Witness>,
 }
 
 impl Model {
@@ -38,6 +41,10 @@ impl Model {
             self.entries.retain(|old| old.index < entry.index);
             self.entries.push(Entry::from(*entry));
         }
+        for witness in &batch.witnesses {
+            self.witnesses.insert(witness.member, *witness);
+        }
+        self.witnesses.retain(|_, witness| (witness.index, witness.boot) != (0, 0));
     }
 
     pub(crate) fn purge(&mut self, start: Start) {
@@ -48,8 +55,8 @@ impl Model {
 
 impl From<Recovered> for Model {
     fn from(recovered: Recovered) -> Model {
-        let Recovered { hard_state, start, entries, .. } = recovered;
-        Model { hard_state, start, entries }
+        let Recovered { hard_state, start, entries, witnesses, .. } = recovered;
+        Model { hard_state, start, entries, witnesses }
     }
 }
 
@@ -184,14 +191,26 @@ impl<D: Disk> Pair<D> {
         let entries = entries.map(|(data, index)| EntryRef { index, term, kind, data }).collect();
         let hard_state =
             hard.then_some(HardState { term, vote: term % 4, commit: now.start.index });
-        self.append(&Batch { start: None, hard_state, entries })
+        let (member, boot) = (term % 3 + 1, term / 10);
+        // Now and then one is deleted.
+        let witness = match term % 7 {
+            0 => Witness { member, ..Witness::default() },
+            _ => Witness { member, index: term, boot, boot_nonce: term },
+        };
+        let witnesses = if term.is_multiple_of(2) { vec![witness] } else { Vec::new() };
+        self.append(&Batch { start: None, hard_state, entries, witnesses })
     }
 
     fn replace(&mut self, ahead: u64) -> Result<(), Failed> {
         let term = self.changes;
         let start = Start { index: self.now().start.index + ahead, term };
         let entry = EntryRef { index: start.index + 1, term, kind: 0, data: b"after the snapshot" };
-        self.append(&Batch { start: Some(start), hard_state: None, entries: vec![entry] })
+        self.append(&Batch {
+            start: Some(start),
+            hard_state: None,
+            entries: vec![entry],
+            ..Batch::default()
+        })
     }
 
     fn spare(&mut self) -> Result<(), Failed> {

@@ -23,7 +23,12 @@ impl Session {
         socket.set_nodelay(true)?;
         socket.write_all(&CLIENT_PREFACE).await?;
         let mut session = Session { socket, frames: Frames::new(ANSWER_BYTES_MAX) };
-        let hello = v1::SessionHello { client_id: "idle".into(), version_min: 1, version_max: 1 };
+        let hello = v1::SessionHello {
+            client_id: "idle".into(),
+            version_min: 1,
+            version_max: 1,
+            ..Default::default()
+        };
         session.say(Request::Hello(hello)).await?;
         while session.frames.begins_with(&SERVER_PREFACE).is_none() {
             session.read().await?;

@@ -30,7 +30,12 @@ impl Session {
     pub(crate) async fn open(address: &str) -> Result<Session, Box<dyn Error>> {
         let mut client = LockServiceClient::connect(format!("http://{address}")).await?;
         let (sender, frames) = mpsc::channel(4_096);
-        let hello = v1::SessionHello { client_id: "holder".into(), version_min: 1, version_max: 1 };
+        let hello = v1::SessionHello {
+            client_id: "holder".into(),
+            version_min: 1,
+            version_max: 1,
+            ..Default::default()
+        };
         let request = Some(Request::Hello(hello));
         sender.send(v1::SessionRequest { request_id: 1, once: None, request }).await?;
         let answers = client.session(ReceiverStream::new(frames)).await?.into_inner();

@@ -46,7 +46,12 @@ pub(crate) async fn open(address: &str) -> Result<Stream, Box<dyn Error>> {
     let mut said = PREFACE.to_vec();
     put_frame(&mut said, SETTINGS, 0, 0, &[]);
     put_frame(&mut said, HEADERS, END_HEADERS, 1, &headers());
-    let hello = v1::SessionHello { client_id: "idle".into(), version_min: 1, version_max: 1 };
+    let hello = v1::SessionHello {
+        client_id: "idle".into(),
+        version_min: 1,
+        version_max: 1,
+        ..Default::default()
+    };
     let hello =
         v1::SessionRequest { request_id: 1, once: None, request: Some(Request::Hello(hello)) };
     let mut message = vec![0];

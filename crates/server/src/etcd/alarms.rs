@@ -1,9 +1,10 @@
-//! Alarm: notes of operators about members.
+//! Alarm: that a key was refused for want of space, and notes of operators about members.
 //!
-//! A member that cannot go on stops, so this server raises no alarm itself. One that somebody has
-//! raised is kept as a key, is listed until it is taken back, and refuses nothing.
+//! The state raises `NOSPACE` when it refuses a key, and keeps it until it is disarmed. It refuses
+//! nothing by itself: keys are written again as soon as there is space. An alarm that an operator
+//! has raised is kept as a key until it is disarmed.
 
-use fencepost_core::command::{Action, DeleteRange, Put};
+use fencepost_core::command::{Action, ChangeLimits, DeleteRange, Put};
 use fencepost_core::range::{KeyRange, RangeQuery};
 use fencepost_core::{Key, State};
 use fencepost_proto::etcd::etcdserverpb as pb;
@@ -27,9 +28,15 @@ fn alarm_of(key: &[u8]) -> Option<pb::AlarmMember> {
     Some(pb::AlarmMember { member_id, alarm: alarm.into() })
 }
 
-fn all(state: &State) -> Vec<pb::AlarmMember> {
+/// The alarms of a state. That it has no space is true of every member alike, so it is shown for
+/// the one that answers.
+fn all(state: &State, member_id: u64) -> Vec<pb::AlarmMember> {
     let query = RangeQuery::from(KeyRange::prefix(PREFIX.as_bytes()));
-    state.range(&query).kvs.iter().filter_map(|kv| alarm_of(&kv.key)).collect()
+    let noted = state.range(&query);
+    let noted = noted.kvs.iter().filter_map(|kv| alarm_of(&kv.key));
+    let no_space = pb::AlarmMember { member_id, alarm: pb::AlarmType::Nospace.into() };
+    let no_space = state.quota().no_space.then_some(no_space);
+    no_space.into_iter().chain(noted.filter(|one| Some(*one) != no_space)).collect()
 }
 
 impl EtcdDoor {
@@ -47,10 +54,18 @@ impl EtcdDoor {
             return Ok(pb::AlarmResponse { header, alarms: Vec::new() });
         }
         let (head, alarms) = match action {
-            AlarmAction::Get => self.0.ask(false, all).await?,
+            AlarmAction::Get => {
+                let id = self.0.handle.status().id;
+                self.0.ask(false, move |state| all(state, id)).await?
+            }
             AlarmAction::Activate => {
                 let put = Put { key, ..Put::default() };
                 let (head, _) = self.0.act(Action::Put(put)).await?;
+                (head, vec![alarm])
+            }
+            AlarmAction::Deactivate if self.clear_no_space(kind).await? => {
+                let delete = DeleteRange { range: KeyRange::One(key), prev: false };
+                let (head, _) = self.0.act(Action::DeleteRange(delete)).await?;
                 (head, vec![alarm])
             }
             AlarmAction::Deactivate => {
@@ -62,5 +77,18 @@ impl EtcdDoor {
             }
         };
         Ok(pb::AlarmResponse { header: Some(header(head)), alarms })
+    }
+
+    /// Clears the state's own alarm. Says whether it was up.
+    async fn clear_no_space(&self, kind: pb::AlarmType) -> Result<bool, Failure> {
+        if kind != pb::AlarmType::Nospace {
+            return Ok(false);
+        }
+        let (_, is_up) = self.0.ask(false, |state| state.quota().no_space).await?;
+        if is_up {
+            let change = ChangeLimits { clear_no_space: true, ..ChangeLimits::default() };
+            self.0.act(Action::ChangeLimits(change)).await?;
+        }
+        Ok(is_up)
     }
 }

@@ -1,15 +1,20 @@
 //! Range, Put, DeleteRange, Txn, Compact.
 
-use fencepost_core::command::{Action, Compact};
-use fencepost_core::range::{RangeAnswer, RangeQuery};
-use fencepost_core::{Outcome, Reason, Revision, State};
+use bytes::Bytes;
+use fencepost_core::command::{Action, Compact, Op, Txn};
+use fencepost_core::outcome::OpAnswer;
+use fencepost_core::scan::Scan;
+use fencepost_core::{Outcome, Revision};
 use fencepost_proto::etcd::etcdserverpb as pb;
 use fencepost_proto::etcd::etcdserverpb::kv_server::Kv;
 use tonic::Request;
 
 use super::{Answer, EtcdDoor, header, parse, show, unexpected};
 use crate::error::Failure;
+use crate::limits;
+use crate::scans::FoundKeys;
 use crate::show::signed;
+use crate::unary::framed;
 
 #[tonic::async_trait]
 impl Kv for EtcdDoor {
@@ -48,10 +53,31 @@ impl Kv for EtcdDoor {
 impl EtcdDoor {
     /// What a range holds, now or at an earlier revision.
     async fn find(&self, request: &pb::RangeRequest) -> Result<pb::RangeResponse, Failure> {
+        let (found, header) = self.scan(request).await?;
+        found.build(move |answer| show::range(answer, Some(header))).await
+    }
+
+    /// The same, as one message of gRPC.
+    async fn find_bytes(&self, request: &pb::RangeRequest) -> Result<Bytes, Failure> {
+        let (found, header) = self.scan(request).await?;
+        found.build_bytes(move |answer| framed(&show::range(answer, Some(header)))).await
+    }
+
+    async fn scan(
+        &self,
+        request: &pb::RangeRequest,
+    ) -> Result<(FoundKeys, pb::ResponseHeader), Failure> {
         let (query, at) = parse::range(request)?;
-        let ask = self.0.ask(request.serializable, move |state| look(state, &query, at));
-        let (head, found) = ask.await?;
-        Ok(show::range(&found?, Some(header(head))))
+        let scan = Scan::range(query, at, limits::ANSWER_BYTES_MAX as u64);
+        let found = self.0.scan(request.serializable, scan).await?;
+        let header = self.header_at(found.revision());
+        Ok((found, header))
+    }
+
+    /// Range, for callers that send bytes.
+    pub(super) async fn range_bytes(&self, request: Request<pb::RangeRequest>) -> Answer<Bytes> {
+        let request = self.admit(request)?;
+        self.answer("etcd_range", self.find_bytes(&request).await)
     }
 
     async fn write(&self, request: &pb::PutRequest) -> Result<pb::PutResponse, Failure> {
@@ -65,9 +91,20 @@ impl EtcdDoor {
         &self,
         request: &pb::DeleteRangeRequest,
     ) -> Result<pb::DeleteRangeResponse, Failure> {
-        let action = Action::DeleteRange(parse::delete_range(request)?);
-        let (head, outcome) = self.0.act(action).await?;
-        let Outcome::Deleted(deleted, prev) = outcome else { return Err(unexpected()) };
+        let delete = parse::delete_range(request)?;
+        if !delete.prev {
+            let (head, deletion) = self.0.delete(delete).await?;
+            let (header, deleted) = (Some(header(head)), signed(deletion.deleted()));
+            return Ok(pb::DeleteRangeResponse { header, deleted, prev_kvs: Vec::new() });
+        }
+        // An answer with the removed keys must be whole. As a transaction it is, or is refused
+        // before anything is removed.
+        let txn = Txn { success: vec![Op::DeleteRange(delete)], ..Txn::default() };
+        let (head, outcome) = self.0.act(Action::Txn(Box::new(txn))).await?;
+        let Outcome::Txn(mut answer) = outcome else { return Err(unexpected()) };
+        let Some(OpAnswer::Deleted(deleted, prev)) = answer.answers.pop() else {
+            return Err(unexpected());
+        };
         let prev_kvs = prev.iter().map(show::key_value).collect();
         let header = Some(header(head));
         Ok(pb::DeleteRangeResponse { header, deleted: signed(deleted), prev_kvs })
@@ -87,13 +124,5 @@ impl EtcdDoor {
         let revision = Revision(u64::try_from(request.revision).unwrap_or(0));
         let (head, _) = self.0.act(Action::Compact(Compact { revision })).await?;
         Ok(pb::CompactionResponse { header: Some(header(head)) })
-    }
-}
-
-/// What a range holds at a revision; none means now.
-fn look(state: &State, query: &RangeQuery, at: Revision) -> Result<RangeAnswer, Reason> {
-    match at {
-        Revision::NONE => Ok(state.range(query)),
-        at => state.range_at(query, at),
     }
 }

@@ -84,8 +84,16 @@ impl EtcdDoor {
         request: &pb::LeaseGrantRequest,
         client: ClientId,
     ) -> Result<pb::LeaseGrantResponse, Failure> {
-        let ttl = parse::ttl(request.ttl, TTL_MAX)?;
-        let (head, id, ttl) = self.make_lease(LeaseId(request.id), ttl, client).await?;
+        let (asked, ttl) = (LeaseId(request.id), parse::ttl(request.ttl, TTL_MAX)?);
+        let made = match self.make_lease(asked, ttl, client.clone()).await {
+            // The cluster allows less than any cluster may. It grants what it allows.
+            Err(failure) if failure.code == "ttl_too_long" => {
+                let (_, longest) = self.0.ask(false, |state| state.limits().ttl_max).await?;
+                self.make_lease(asked, ttl.min(longest), client).await
+            }
+            made => made,
+        };
+        let (head, id, ttl) = made?;
         let (header, ttl) = (Some(header(head)), secs(ttl));
         Ok(pb::LeaseGrantResponse { header, id: id.0, ttl, error: String::new() })
     }
@@ -131,10 +139,8 @@ impl EtcdDoor {
         loop {
             // Only the first look must be fresh: a lease that is made meanwhile may be missing.
             let is_stale = after != LeaseId(0);
-            let look = move |state: &fencepost_core::State| {
-                let page = state.leases(after, limits::PAGE_MAX);
-                page.into_iter().map(|lease| lease.id).collect::<Vec<LeaseId>>()
-            };
+            let look =
+                move |state: &fencepost_core::State| state.lease_ids(after, limits::PAGE_MAX);
             let (head, page) = self.0.ask(is_stale, look).await?;
             leases.extend(page.iter().map(|id| pb::LeaseStatus { id: id.0 }));
             match page.last() {

@@ -1,11 +1,12 @@
 //! Alarm, Status, Defragment, Hash, HashKV, Snapshot, MoveLeader, Downgrade.
 
-use fencepost_core::{Reason, Revision, State};
+use fencepost_core::Revision;
+use fencepost_core::scan::Scanned;
 use fencepost_proto::etcd::etcdserverpb as pb;
 use fencepost_proto::etcd::etcdserverpb::maintenance_server::Maintenance;
 use tonic::{Request, Response, Status};
 
-use super::{Answer, EtcdDoor, header};
+use super::{Answer, EtcdDoor, header, refuse};
 use crate::error::Failure;
 use crate::grpc::{Answers, members};
 use crate::show::signed;
@@ -25,10 +26,14 @@ impl Maintenance for EtcdDoor {
     async fn status(&self, request: Request<pb::StatusRequest>) -> Answer<pb::StatusResponse> {
         self.admit(request)?;
         let status = self.0.handle.status();
-        let size = signed(status.log_bytes);
+        let asked = self.0.ask(true, |state| (state.used_bytes(), state.quota().no_space)).await;
+        let (_, (used, no_space)) = asked.map_err(|failure| refuse::status(&failure))?;
+        let size = signed(used);
         let is_voter = status.members.voters().contains(&status.id);
         let leader = self.0.head.leader();
-        let errors = leader.is_none().then(|| "etcdserver: no leader".to_owned());
+        let no_leader = leader.is_none().then(|| "etcdserver: no leader".to_owned());
+        let no_space = no_space.then(|| "etcdserver: mvcc: database space exceeded".to_owned());
+        let errors = no_leader.into_iter().chain(no_space);
         Ok(Response::new(pb::StatusResponse {
             header: Some(self.header_now()),
             version: VERSION.to_owned(),
@@ -37,7 +42,7 @@ impl Maintenance for EtcdDoor {
             raft_index: status.commit,
             raft_term: status.role.term,
             raft_applied_index: status.applied,
-            errors: errors.into_iter().collect(),
+            errors: errors.collect(),
             db_size_in_use: size,
             is_learner: !is_voter,
         }))
@@ -54,9 +59,10 @@ impl Maintenance for EtcdDoor {
 
     async fn hash(&self, request: Request<pb::HashRequest>) -> Answer<pb::HashResponse> {
         self.admit(request)?;
-        let found = self.0.ask(true, mark).await;
-        let hashed =
-            found.map(|(head, hash)| pb::HashResponse { header: Some(header(head)), hash });
+        let hashed = self.0.hash(Revision::NONE).await.map(|hashed| pb::HashResponse {
+            header: Some(self.header_at(hashed.revision())),
+            hash: shortened(&hashed),
+        });
         self.answer("etcd_hash", hashed)
     }
 
@@ -92,31 +98,23 @@ impl Maintenance for EtcdDoor {
     }
 }
 
-/// A mark of the whole state. Members that have applied the same have the same.
-fn mark(state: &State) -> u32 {
-    let hash = state.hash();
+/// As much of the hash of all keys as etcd's messages carry.
+fn shortened(hashed: &Scanned) -> u32 {
+    let hash = hashed.hash();
     u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
 }
 
 impl EtcdDoor {
-    /// Only the present can be marked: what was is not kept as a whole.
+    /// The hash of all keys, at present or at a revision that the history still knows.
     async fn hash_at(&self, wanted: Revision) -> Result<pb::HashKvResponse, Failure> {
-        let look = move |state: &State| {
-            let (now, oldest) = (state.revision(), state.history().compacted());
-            match wanted {
-                wanted if wanted > now => Err(Reason::RevisionFuture(now)),
-                Revision::NONE => Ok((mark(state), now, oldest)),
-                wanted if wanted == now => Ok((mark(state), now, oldest)),
-                _ => Err(Reason::Compacted(now)),
-            }
-        };
-        let (head, found) = self.0.ask(true, look).await?;
-        let (hash, now, oldest) = found?;
+        let hashed = self.0.hash(wanted).await?;
+        let now = hashed.revision();
+        let (_, oldest) = self.0.ask(true, |state| state.compact_revision()).await?;
         Ok(pb::HashKvResponse {
-            header: Some(header(head)),
-            hash,
+            header: Some(self.header_at(now)),
+            hash: shortened(&hashed),
             compact_revision: signed(oldest.0),
-            hash_revision: signed(now.0),
+            hash_revision: signed(if wanted == Revision::NONE { now.0 } else { wanted.0 }),
         })
     }
 }

@@ -28,6 +28,7 @@ fn known(code: &str) -> Option<(Code, &'static str)> {
         "lease_given" => (InvalidArgument, "etcdserver: lease is provided"),
         "key_repeated" => (InvalidArgument, "etcdserver: duplicate key given in txn request"),
         "too_many_ops" => (InvalidArgument, "etcdserver: too many operations in txn request"),
+        "no_space" => (ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
         "value_too_large" => (InvalidArgument, "etcdserver: request is too large"),
         "member_unknown" => (NotFound, "etcdserver: member not found"),
         "member_behind" => (

@@ -5,7 +5,7 @@ use hyper::Response;
 use hyper::http::request::Parts;
 use prost::Message;
 use tonic::metadata::MetadataMap;
-use tonic::{Extensions, Request};
+use tonic::{Extensions, Request, Status};
 
 use super::{Answer, EtcdDoor};
 use crate::grpc::Peer;
@@ -14,6 +14,7 @@ use crate::unary;
 /// A call that goes without layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnaryCall {
+    Range,
     Lock,
     Unlock,
 }
@@ -22,6 +23,7 @@ impl UnaryCall {
     /// The call at a path.
     pub(crate) fn at(path: &str) -> Option<UnaryCall> {
         match path {
+            "/etcdserverpb.KV/Range" => Some(UnaryCall::Range),
             "/v3lockpb.Lock/Lock" => Some(UnaryCall::Lock),
             "/v3lockpb.Lock/Unlock" => Some(UnaryCall::Unlock),
             _ => None,
@@ -37,8 +39,19 @@ impl EtcdDoor {
         asked: Asked,
     ) -> Result<Response<unary::Answer>, Asked> {
         match call {
-            UnaryCall::Lock => serve(asked, |request| self.lock(request)).await,
-            UnaryCall::Unlock => serve(asked, |request| self.unlock(request)).await,
+            // Its answer may be too large to be encoded here.
+            UnaryCall::Range => {
+                let answered = serve(asked, |request| self.range_bytes(request)).await?;
+                Ok(unary::answer_bytes(answered))
+            }
+            UnaryCall::Lock => {
+                let answered = serve(asked, |request| self.lock(request)).await?;
+                Ok(unary::answer(answered))
+            }
+            UnaryCall::Unlock => {
+                let answered = serve(asked, |request| self.unlock(request)).await?;
+                Ok(unary::answer(answered))
+            }
         }
     }
 }
@@ -53,10 +66,9 @@ pub(crate) struct Asked {
 async fn serve<Q, A, F>(
     asked: Asked,
     answer: impl FnOnce(Request<Q>) -> F,
-) -> Result<Response<unary::Answer>, Asked>
+) -> Result<Result<A, Status>, Asked>
 where
     Q: Message + Default,
-    A: Message,
     F: Future<Output = Answer<A>>,
 {
     let Some(message) = asked.message.decode() else { return Err(asked) };
@@ -64,5 +76,5 @@ where
     extensions.insert(asked.peer);
     let metadata = MetadataMap::from_headers(asked.head.headers);
     let answered = answer(Request::from_parts(metadata, extensions, message)).await;
-    Ok(unary::answer(answered.map(tonic::Response::into_inner)))
+    Ok(answered.map(tonic::Response::into_inner))
 }

@@ -7,7 +7,7 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::cluster_service_server::ClusterService;
 use tonic::Request;
 
-use super::{Answer, Answers, answered, backup, members, signing_keys, status};
+use super::{Answer, Answers, answered, backup, limits, members, signing_keys, status};
 use crate::house::House;
 
 /// Members, leadership, backups.
@@ -61,6 +61,17 @@ impl ClusterService for ClusterDoor {
         let result = members::move_leader(&self.0, request.get_ref().to, was_forwarded).await;
         let result = result.map(|header| v1::MoveLeaderResponse { header: Some(header) });
         answered(&self.0, "move_leader", result)
+    }
+
+    async fn limits(&self, _request: Request<v1::LimitsRequest>) -> Answer<v1::LimitsResponse> {
+        answered(&self.0, "limits", limits::show(&self.0).await)
+    }
+
+    async fn change_limits(
+        &self,
+        request: Request<v1::ChangeLimitsRequest>,
+    ) -> Answer<v1::LimitsResponse> {
+        answered(&self.0, "change_limits", limits::change(&self.0, request.get_ref()).await)
     }
 
     async fn list_signing_keys(

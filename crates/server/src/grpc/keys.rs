@@ -1,10 +1,9 @@
 //! Put, Range, DeleteRange.
 
-use fencepost_core::Outcome;
 use fencepost_proto::v1;
 
 use crate::error::Failure;
-use crate::house::{House, unexpected};
+use crate::house::House;
 use crate::{parse, reads, show};
 
 pub(crate) async fn put(
@@ -20,9 +19,8 @@ pub(crate) async fn range(
     house: &House,
     request: &v1::RangeRequest,
 ) -> Result<v1::RangeResponse, Failure> {
-    let (query, counts) = (parse::range(request)?, request.count);
-    let ask = house.ask(request.stale, move |state| reads::page(state, &query, counts));
-    let (header, found) = ask.await?;
+    let query = reads::range(request, |revision, found| (revision, found))?;
+    let (header, found) = house.ask_with(request.stale, query).await?;
     Ok(v1::RangeResponse { header: Some(header), ..reads::show_range(&found) })
 }
 
@@ -30,7 +28,6 @@ pub(crate) async fn delete_range(
     house: &House,
     request: &v1::DeleteRangeRequest,
 ) -> Result<v1::DeleteRangeResponse, Failure> {
-    let (header, outcome) = house.act(parse::delete_range(request)?).await?;
-    let Outcome::Deleted(deleted, prev) = outcome else { return Err(unexpected()) };
-    Ok(v1::DeleteRangeResponse { header: Some(header), ..reads::show_deleted(deleted, &prev) })
+    let (header, deletion) = house.delete(parse::delete_range(request)?).await?;
+    Ok(v1::DeleteRangeResponse { header: Some(header), ..deletion.show() })
 }

@@ -51,10 +51,9 @@ pub(crate) async fn list(
     request: &v1::ListLeasesRequest,
 ) -> Result<v1::ListLeasesResponse, Failure> {
     let (after, limit) = (LeaseId(request.after), page(request.limit));
-    let ask = house.ask(false, move |state| state.leases(after, limit + 1));
-    let (header, mut found) = ask.await?;
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let ask =
+        house.ask_within(false, move |state, budget| state.leases_within(after, limit, budget));
+    let (header, (found, more)) = ask.await?;
     let leases = found.iter().map(show::lease).collect();
     Ok(v1::ListLeasesResponse { header: Some(header), leases, more })
 }

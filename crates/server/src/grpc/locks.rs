@@ -44,12 +44,10 @@ pub(crate) async fn list(
 ) -> Result<v1::ListLocksResponse, Failure> {
     let (prefix, limit) = (request.prefix.clone().into_bytes(), page(request.limit));
     let after = (!request.after.is_empty()).then(|| LockName::from(&*request.after));
-    let ask = house.ask(request.stale, move |state| {
-        (state.now(), state.locks(&prefix, after.as_ref(), limit + 1, &LISTED))
+    let ask = house.ask_within(request.stale, move |state, budget| {
+        (state.now(), state.locks_within(&prefix, after.as_ref(), limit, &LISTED, budget))
     });
-    let (header, (now, mut found)) = ask.await?;
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let (header, (now, (found, more))) = ask.await?;
     let locks = found.iter().map(|view| show::lock(view, now)).collect();
     Ok(v1::ListLocksResponse { header: Some(header), locks, more })
 }

@@ -8,7 +8,12 @@ use crate::house::House;
 use crate::show;
 
 pub(crate) async fn status(house: &House) -> Result<v1::StatusResponse, Failure> {
-    let (header, (now, sizes)) = house.ask(true, |state| (state.now(), state.sizes())).await?;
+    let ask = house.ask(true, |state| {
+        let used = (state.feature_level(), state.used_bytes(), *state.quota());
+        (state.now(), state.recovering_for(), state.sizes(), used)
+    });
+    let (header, (now, recovering, sizes, used)) = ask.await?;
+    let (feature_level, used_bytes, quota) = used;
     let (holders, waiters) = house.metrics.crowd();
     let status = house.handle.status();
     Ok(v1::StatusResponse {
@@ -23,6 +28,11 @@ pub(crate) async fn status(house: &House) -> Result<v1::StatusResponse, Failure>
         locks: sizes.locks as u64,
         holders,
         waiters,
+        feature_level,
+        used_bytes,
+        quota_bytes: quota.bytes,
+        no_space: quota.no_space,
+        grants_in_ms: show::signed(recovering.0),
     })
 }
 

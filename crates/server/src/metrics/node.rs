@@ -45,6 +45,7 @@ impl Collector for NodeNumbers {
             ("raft_leads", "Whether this member leads", i64::from(status.role.leads)),
             ("raft_applied_index", "The last entry applied", crate::show::signed(status.applied)),
             ("raft_commit_index", "The last entry committed", crate::show::signed(status.commit)),
+            ("feature_level", "The feature level of the cluster", status.feature_level.into()),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);

@@ -2,8 +2,9 @@
 
 use fencepost_core::command::LeaseRef;
 use fencepost_core::outcome::{Denial, Place, RenewResult};
-use fencepost_core::{Outcome, Reason, Reply, Revision};
+use fencepost_core::{Command, Outcome, Reason, Reply, Revision};
 use fencepost_node::io::{Class, ProposeError, RequestId};
+use fencepost_node::machine::Order;
 use fencepost_node::shell::{Delivery, Found};
 use fencepost_proto::v1;
 use fencepost_proto::v1::session_acquired::State as Stage;
@@ -111,8 +112,34 @@ impl Session {
             self.acquired(state, request, open, reply, told);
             return;
         }
+        if let Kind::DeleteRange(_) = open.kind {
+            told.extend(self.deleted(state, open, reply));
+            return;
+        }
         let answer = self.done(state, &open.kind, reply);
         told.push(self.close(state, open, answer));
+    }
+
+    /// The reply to a removal. If more of the range is left, the next command follows.
+    fn deleted(&self, state: &mut State, mut open: Open, reply: Reply) -> Option<(u64, Answered)> {
+        let header = self.header_at(reply.revision);
+        let Kind::DeleteRange(deletion) = &mut open.kind else { return None };
+        let answer = match deletion.take(reply.outcome) {
+            Ok(true) => Ok((header, Response::Deleted(deletion.show()))),
+            Err(failure) => Err(failure),
+            Ok(false) => {
+                let request = self.line.draw();
+                let order = Order::from(Command::from(deletion.action()));
+                match self.line.propose(request, Class::Ordinary, order) {
+                    Ok(()) => {
+                        state.open.insert(number(request), open);
+                        return None;
+                    }
+                    Err(why) => Err(deletion.failed(why.into())),
+                }
+            }
+        };
+        Some(self.close(state, open, answer))
     }
 
     /// The last answer of a request.
@@ -177,9 +204,6 @@ impl Session {
             (Kind::Put, outcome) => {
                 let prev_kv = parse::put_outcome(outcome)?.as_deref().map(show::key_val);
                 Response::Put(v1::PutResponse { header: None, prev_kv })
-            }
-            (Kind::DeleteRange, Outcome::Deleted(deleted, prev)) => {
-                Response::Deleted(reads::show_deleted(deleted, &prev))
             }
             _ => return Err(unexpected()),
         };

@@ -10,6 +10,7 @@ use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
 use super::{Kind, Open, OpenAcquire, Session, Signature, State, VERSION, number};
+use crate::deletion::Deletion;
 use crate::error::{Failure, Wrong};
 use crate::house::{Postbox, command, freshness};
 use crate::{booth, limits, parse, reads};
@@ -117,6 +118,7 @@ impl Session {
             return Err(Wrong::VersionUnsupported.into());
         }
         state.client = Some(ClientId::from(&*hello.client_id));
+        self.house.count_if_ahead(hello.incarnation, hello.seen_revision);
         let requests_max = u32::try_from(limits::REQUESTS_MAX).unwrap_or(u32::MAX);
         let welcome = v1::SessionWelcome { version: VERSION, requests_max };
         Ok((self.header(), Response::Welcome(welcome)))
@@ -140,7 +142,7 @@ impl Session {
                 return Ok(());
             }
             Request::Range(range) => {
-                let query = reads::range(&range)?;
+                let query = reads::range(&range, reads::Read::Range)?;
                 self.read(state, request_id, Kind::Range, range.stale, query, batch);
                 return Ok(());
             }
@@ -173,7 +175,9 @@ impl Session {
             }
             Request::Put(put) => (Kind::Put, parse::put(&put)?, None),
             Request::DeleteRange(delete) => {
-                (Kind::DeleteRange, parse::delete_range(&delete)?, None)
+                let deletion = Box::new(Deletion::new(parse::delete_range(&delete)?));
+                let action = deletion.action();
+                (Kind::DeleteRange(deletion), action, None)
             }
             Request::Hello(_) | Request::Watch(_) | Request::Ping(_) => {
                 return Err(Wrong::Unexpected.into());

@@ -13,7 +13,6 @@ use fencepost_proto::v1::session_response::Response;
 use super::ask::Batch;
 use super::{Kind, Session, State};
 use crate::booth;
-use crate::calls::query;
 use crate::error::{Failure, Wrong};
 use crate::house::House;
 use crate::outbox::WatchEvents;
@@ -136,7 +135,7 @@ impl Session {
         let buffered = Arc::clone(&watching.buffered);
         let outbox = Arc::clone(&self.outbox);
         let fan_out = Arc::clone(&self.house.fan_out);
-        let query = query(move |machine| {
+        let query = Query::once(move |machine| {
             let found = look(machine.state(), &watch, cursor);
             if found.is_present && found.compacted.is_none() {
                 let cursor = found.cursor;

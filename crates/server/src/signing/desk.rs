@@ -119,6 +119,7 @@ pub(crate) async fn grant(
     let presented = presented(token, standing.mode)?;
     let grant = Grant {
         cluster: &house.signing.cluster,
+        incarnation: house.head.now().incarnation,
         lock: &show::text(name),
         presented,
         lease: &format!("{:x}", lease.0),
@@ -160,6 +161,7 @@ pub(crate) async fn floor(house: &House, name: &LockName) -> Result<Option<Strin
     }
     let notice = FloorNotice {
         cluster: &house.signing.cluster,
+        incarnation: house.head.now().incarnation,
         lock: &show::text(name),
         floor: &floor,
         revision: revision.0,

@@ -47,7 +47,8 @@ async fn ask(
 ) -> Answer {
     let frames: Vec<Result<Frame<Bytes>, Status>> =
         body.iter().cloned().map(Frame::data).map(Ok).collect();
-    let request = Request::post(format!("http://server/v3lockpb.Lock/{call}"))
+    let service = if call == "Range" { "etcdserverpb.KV" } else { "v3lockpb.Lock" };
+    let request = Request::post(format!("http://server/{service}/{call}"))
         .header(CONTENT_TYPE, kind)
         .header("te", "trailers")
         .body(Body::new(StreamBody::new(tokio_stream::iter(frames))));
@@ -94,7 +95,16 @@ async fn both_ways_answer_the_same() {
     let held = framed(&LockRequest { name: "l".into(), lease });
     let lost = framed(&LockRequest { name: "l".into(), lease: lease + 1 });
     let free = framed(&UnlockRequest { key: "nobody".into() });
-    let cases: [(&str, Vec<Bytes>, &str); 12] = [
+    let range = framed(&pb::RangeRequest { key: "l".into(), ..pb::RangeRequest::default() });
+    let future = framed(&pb::RangeRequest {
+        key: "l".into(),
+        revision: 1 << 40,
+        ..pb::RangeRequest::default()
+    });
+    let cases: [(&str, Vec<Bytes>, &str); 15] = [
+        ("Range", vec![range], "0"),
+        ("Range", vec![future], "11"),
+        ("Range", vec![framed(&pb::RangeRequest::default())], "3"),
         ("Lock", vec![held.clone()], "0"),
         ("Lock", vec![held.clone(), Bytes::new()], "0"),
         ("Lock", vec![held.slice(..3), held.slice(3..)], "0"),

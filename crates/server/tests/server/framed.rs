@@ -149,7 +149,12 @@ async fn what_cannot_be_a_frame_ends_the_connection_with_a_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_begins_with_a_greeting_that_can_be_met() {
     let world = world(1).await;
-    let old = v1::SessionHello { client_id: "c".into(), version_min: 7, version_max: 9 };
+    let old = v1::SessionHello {
+        client_id: "c".into(),
+        version_min: 7,
+        version_max: 9,
+        ..Default::default()
+    };
     for (first, code) in [
         (ping(1), "hello_expected"),
         (hello(""), "client_empty"),

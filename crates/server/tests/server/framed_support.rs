@@ -29,7 +29,12 @@ pub(crate) fn frame(request_id: u64, seq: Option<u64>, request: Request) -> Vec<
 }
 
 pub(crate) fn hello(client: &str) -> Vec<u8> {
-    let hello = v1::SessionHello { client_id: client.into(), version_min: 1, version_max: 1 };
+    let hello = v1::SessionHello {
+        client_id: client.into(),
+        version_min: 1,
+        version_max: 1,
+        ..Default::default()
+    };
     frame(1, None, Request::Hello(hello))
 }
 

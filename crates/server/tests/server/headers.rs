@@ -149,7 +149,12 @@ async fn streams(walk: &mut Walk, locks: &mut Locks) {
 /// Each kind of request on a session, and one that fails.
 async fn session(walk: &mut Walk, locks: &mut Locks) {
     let mut talk = Talk::silent(locks).await;
-    let hello = v1::SessionHello { client_id: "s".into(), version_min: 1, version_max: 1 };
+    let hello = v1::SessionHello {
+        client_id: "s".into(),
+        version_min: 1,
+        version_max: 1,
+        ..Default::default()
+    };
     talk.say(1, None, Request::Hello(hello)).await;
     walk.check("Session", talk.hear().await.header);
     let held = talk.lease(2, 1, 0).await;
@@ -204,6 +209,8 @@ async fn cluster(walk: &mut Walk, world: &World, place: usize) {
     walk!(walk, admin, "RotateSigningKey", rotate_signing_key(all));
     let revoke = v1::RevokeSigningKeyRequest { kid };
     walk!(walk, admin, "RevokeSigningKey", revoke_signing_key(revoke));
+    walk!(walk, admin, "Limits", limits(v1::LimitsRequest {}));
+    walk!(walk, admin, "ChangeLimits", change_limits(v1::ChangeLimitsRequest::default()));
     let add = v1::AddMemberRequest { id: 77, name: "n4".into(), ..Default::default() };
     walk!(walk, admin, "AddMember", add_member(add));
     // One that votes already.

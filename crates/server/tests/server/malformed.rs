@@ -103,7 +103,12 @@ async fn a_session_must_begin_with_a_greeting_that_can_be_met() {
     let mut locks = world.locks(0).await;
     let hello = |client_id: &str, version_min, version_max| {
         let client_id = client_id.to_owned();
-        Request::Hello(v1::SessionHello { client_id, version_min, version_max })
+        Request::Hello(v1::SessionHello {
+            client_id,
+            version_min,
+            version_max,
+            ..Default::default()
+        })
     };
     let wrong = [
         (Request::Ping(v1::Ping {}), "hello_expected"),

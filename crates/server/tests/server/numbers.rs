@@ -46,6 +46,30 @@ const MOVES: [&str; 21] = [
     "fencepost_raft_applied_index",
 ];
 
+/// Only in the same incarnation, and only if the state has not come as far.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_have_seen_more_than_the_leader_are_counted() {
+    let world = world(1).await;
+    let mut locks = world.locks(0).await;
+    lease(&mut locks, "alice").await;
+    for (seen_revision, incarnation, expected) in
+        [(0, 0, 0.0), (1, 0, 0.0), (1_000, 7, 0.0), (1_000, 0, 1.0), (i64::MAX, 0, 2.0)]
+    {
+        let mut talk = Talk::silent(&mut locks).await;
+        let hello = v1::SessionHello {
+            client_id: "c".into(),
+            version_min: 1,
+            version_max: 1,
+            seen_revision,
+            incarnation,
+        };
+        talk.say(1, None, v1::session_request::Request::Hello(hello)).await;
+        assert!(talk.hear().await.failure.is_none());
+        let count = numbers(&world).await["fencepost_sessions_ahead_total"];
+        assert!((count - expected).abs() < 0.5, "{seen_revision} of {incarnation}: {count}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_number_is_there_and_moves() {
     let world = world(1).await;

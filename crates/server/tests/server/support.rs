@@ -172,7 +172,12 @@ impl Talk {
 
     pub(crate) async fn open(locks: &mut Locks, client: &str) -> Talk {
         let mut talk = Talk::silent(locks).await;
-        let hello = v1::SessionHello { client_id: client.into(), version_min: 1, version_max: 1 };
+        let hello = v1::SessionHello {
+            client_id: client.into(),
+            version_min: 1,
+            version_max: 1,
+            ..Default::default()
+        };
         talk.say(1, None, Request::Hello(hello)).await;
         let welcome = talk.hear().await;
         assert!(matches!(welcome.response, Some(Response::Welcome(_))), "{welcome:?}");

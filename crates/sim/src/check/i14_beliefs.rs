@@ -1,13 +1,15 @@
 //! I14, beliefs: at no moment of true time do two clients believe to hold a lock that cannot be
 //! shared between them, as long as the rates of all clocks are within the promised bound.
 //!
+//! Nor does a client believe in a grant of a lost cluster once the restored one has answered it.
+//!
 //! The documented exceptions: a lock that an operator took at once, and one whose key was removed
 //! as a key. Their holders may believe in it for a while longer, and only the token protects.
 //! Permits are not looked at: how many there are is a matter of I5.
 
 use std::collections::BTreeMap;
 
-use fencepost_core::{LockName, Token};
+use fencepost_core::{LockName, Revision, Token};
 
 use super::book::Book;
 use super::{Check, Rules, broken};
@@ -27,6 +29,8 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Beliefs {
     held: BTreeMap<LockName, Vec<Held>>,
+    /// Where the cluster stood when it was last restored. Grants before that are of a lost one.
+    restored_at: Revision,
 }
 
 impl Beliefs {
@@ -67,6 +71,25 @@ impl Beliefs {
             }
         }
         all.push(new);
+        Ok(())
+    }
+
+    /// The cluster goes on from a backup, at this revision.
+    pub(super) fn restore(&mut self, revision: Revision) {
+        self.restored_at = revision;
+    }
+
+    /// A client knows that the cluster was restored.
+    pub(super) fn entered(&self, at: Time, client: ClientNumber) -> Check {
+        let is_old = |held: &&Held| {
+            held.client == client && held.until > at && held.token.0 < self.restored_at.0
+        };
+        for (lock, all) in &self.held {
+            if let Some(held) = all.iter().find(is_old) {
+                let what = format!("{lock}: {held:?} is of a lost cluster, and its holder knows");
+                return Err(broken("I14", what));
+            }
+        }
         Ok(())
     }
 

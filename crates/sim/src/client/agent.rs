@@ -107,6 +107,11 @@ impl Client {
         std::mem::take(&mut self.out)
     }
 
+    /// Whether it lives, and takes in at once what happens to it.
+    pub fn is_awake(&self) -> bool {
+        !self.is_dead && self.frozen_until.is_none()
+    }
+
     /// What came while it was frozen is found now, late.
     fn thaw(&mut self) {
         if self.frozen_until.take().is_none() {
@@ -133,6 +138,7 @@ impl Client {
             }
             ClientEvent::Wake => {}
             ClientEvent::Answered(call, result) => self.answered(call, result),
+            ClientEvent::Restored => self.lose_everything(),
             ClientEvent::Notified(event) => self.notified(&event),
             ClientEvent::Written(name, token, accepted) => self.written(&name, token, accepted),
         }

@@ -118,7 +118,7 @@ impl WorkloadPlan {
                 let from = dice.between(48_500_000, 50_000_000);
                 (from, from + dice.between(2_000_000, 4_500_000))
             }),
-            limits: draw_limits(dice),
+            limits: Limits { ttl_max: Millis(ttl.1), ..draw_limits(dice) },
         }
     }
 }

@@ -169,6 +169,15 @@ impl Client {
         self.begin_session_later();
     }
 
+    /// The cluster was restored, and knows none of the leases that it granted before.
+    pub(super) fn lose_everything(&mut self) {
+        self.lose_session();
+        let held = self.holds.iter().map(|hold| (hold.name.clone(), hold.token));
+        for (name, token) in held.collect::<Vec<_>>() {
+            self.lose_hold(&name, token);
+        }
+    }
+
     /// Later, when the id may have been granted again, somebody who slept all the while renews.
     fn renew_as_zombie(&mut self, lease: LeaseRef) {
         self.next_renewal += 1;

@@ -1,6 +1,6 @@
 //! Backups, and the day when nothing else is left.
 
-use fencepost_core::Millis;
+use fencepost_core::{Millis, Restore, State};
 use fencepost_node::boot;
 use fencepost_node::io::{Input, MemberId, RequestId};
 use fencepost_node::membership::Membership;
@@ -17,8 +17,13 @@ use crate::fault::FaultKind;
 use crate::plan::{LAST_LOSS_AT, MS, SECOND};
 use crate::seen::Seen;
 
+/// What the wall clock shows when a world begins.
+const UNIX_MS_AT_START: u64 = 1_795_000_000_000;
+
 /// A copy of the state, kept where no fault reaches it.
+#[derive(Clone)]
 pub(super) struct Backup {
+    made_at: u64,
     id: SnapshotId,
     replica: Replica,
 }
@@ -60,15 +65,24 @@ impl World {
         let Some(process) = self.process(id) else { return };
         if let Ok(id) = result
             && let Ok(replica) = read_replica(&process.snapshots, id)
+            && self.is_wait_short(replica.machine.state())
         {
-            self.backup = Some(Backup { id, replica });
+            self.backup = Some(Backup { made_at: self.now, id, replica });
         }
+    }
+
+    /// Whether a cluster that is restored from this state with defaults grants again before the run
+    /// is over: clients have lowered the largest TTL.
+    fn is_wait_short(&self, state: &State) -> bool {
+        state.limits().ttl_max.0 <= self.plan.workload.ttl.1
     }
 
     /// All members are lost at once. A cluster of one begins from the backup, and others join it.
     pub(super) fn disaster(&mut self) {
-        let Some(backup) = self.backup.take() else { return };
+        let Some(backup) = self.backup.clone() else { return };
         self.count(FaultKind::Restore);
+        self.end_stale();
+        self.end_copied();
         let everyone: Vec<MemberId> = self.members.keys().copied().collect();
         for id in everyone {
             self.retire(id);
@@ -76,8 +90,8 @@ impl World {
         self.operator.forget();
         let first = self.new_member();
         let membership = Membership::founding(self.plan.seed + 1, [person(first)]);
-        let Backup { id, replica } = backup;
-        let replica = self.restored(replica, membership.clone());
+        let id = backup.id;
+        let replica = self.restored(backup, membership.clone());
         self.membership = (id.index, membership);
         let state = replica.machine.state();
         self.trace.note(
@@ -96,12 +110,27 @@ impl World {
         }
     }
 
-    /// The holders of the lost cluster may work on for as long as their leases could last.
-    fn restored(&self, replica: Replica, membership: Membership) -> Replica {
+    /// What an operator without any flags gets.
+    fn restored(&mut self, backup: Backup, membership: Membership) -> Replica {
+        let Backup { made_at, replica, .. } = backup;
         if self.has(WorldBug::RestoreWithoutJump) {
             return Replica { membership, ..replica };
         }
-        let wait = Millis(self.longest_ttl);
-        replica.restored(membership, Some(wait)).expect("revisions are not used up")
+        let restored_before = self.incarnation > 0;
+        let jump = self.plan.restore.map_or(0, |restore| restore.wall_jump_ms);
+        let jump = if restored_before { jump } else { 0 };
+        let unix_ms = match self.has(WorldBug::RestoreSameBase) {
+            true => UNIX_MS_AT_START,
+            false => UNIX_MS_AT_START + self.now / MS + jump,
+        };
+        let elapsed = match self.has(WorldBug::RestoreDelayTooShort) {
+            true => Millis((self.now - made_at) / MS),
+            false => Millis::ZERO,
+        };
+        // Real ones are random. These grow, so that the world knows which is the later one.
+        self.incarnation += 1;
+        let incarnation = self.incarnation;
+        let inputs = Restore { unix_ms, incarnation, elapsed, ..Restore::default() };
+        replica.restored(membership, inputs).expect("revisions are not used up")
     }
 }

@@ -98,13 +98,15 @@ impl World {
         result: CallResult,
     ) {
         let link = (End::Member(id), End::Client(client.0));
+        let incarnation =
+            self.process(id).map(|process| process.node.machine().state().incarnation());
         let Route { first, copy } = self.network.route(self.now, link);
         if let Some(at) = copy {
-            let answer = ToClient::Answer(call, Box::new(result.clone()));
+            let answer = ToClient::Answer(call, incarnation, Box::new(result.clone()));
             self.agenda.plan(at, Happening::Client(client, answer));
         }
         if let Some(at) = first {
-            let answer = ToClient::Answer(call, Box::new(result));
+            let answer = ToClient::Answer(call, incarnation, Box::new(result));
             self.agenda.plan(at, Happening::Client(client, answer));
         }
     }

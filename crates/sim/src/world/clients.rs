@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use fencepost_core::Action;
 use fencepost_node::io::{MemberId, ProposeError};
 
 use super::World;
 use super::clock::Clock;
 use super::happening::{Happening, ToClient, ToMember};
 use super::network::{End, Route};
+use crate::bug::WorldBug;
 use crate::client::{
     Belief, CallNumber, CallResult, Client, ClientAction, ClientEvent, ClientNumber, Request,
 };
@@ -26,6 +26,8 @@ pub(crate) struct Seat {
     open: BTreeMap<CallNumber, Open>,
     /// The highest number of a call so far.
     last_call: Option<CallNumber>,
+    /// The latest incarnation of the cluster that has answered it.
+    incarnation: u64,
     /// What came while it was paused; nothing if it is not.
     pub(crate) paused: Option<VecDeque<ToClient>>,
 }
@@ -50,6 +52,7 @@ impl World {
                 talks_to,
                 open: BTreeMap::new(),
                 last_call: None,
+                incarnation: 0,
                 paused: None,
             });
             let first = self.dice.clients.roll(SECOND);
@@ -83,7 +86,10 @@ impl World {
                 ClientEvent::Notified(event)
             }
             ToClient::Written(lock, token, accepted) => ClientEvent::Written(lock, token, accepted),
-            ToClient::Answer(call, result) => {
+            ToClient::Answer(call, incarnation, result) => {
+                if !self.enter_incarnation(client, incarnation) {
+                    return;
+                }
                 let Some(open) = self.seat(client).open.remove(&call) else { return };
                 let result = settled(open.copies, *result);
                 let what = format_args!("c{n} is told of call {}: {result:?}", call.0);
@@ -98,6 +104,36 @@ impl World {
         for action in actions {
             self.act(client, action);
         }
+    }
+
+    /// An answer says which incarnation of the cluster it comes from, unless there was no member to
+    /// say so. Says whether the client takes it: one from before a restore that it knows of comes
+    /// over a connection that it has given up.
+    fn enter_incarnation(&mut self, client: ClientNumber, incarnation: Option<u64>) -> bool {
+        let own = self.seat(client).incarnation;
+        let Some(found) = incarnation.filter(|&found| found != own) else { return true };
+        // Every other client uses an API that has no incarnations. Only the wait protects it.
+        if client.0 % 2 == 1 {
+            return true;
+        }
+        if found < own {
+            return false;
+        }
+        let (now, ignores) = (self.now, self.has(WorldBug::IncarnationIgnored));
+        let seat = self.seat(client);
+        seat.incarnation = found;
+        let actions = match ignores {
+            true => Vec::new(),
+            false => seat.client.handle(seat.clock.local(now), ClientEvent::Restored),
+        };
+        let is_awake = seat.client.is_awake();
+        for action in actions {
+            self.act(client, action);
+        }
+        if is_awake {
+            self.watch.tell(now, &Seen::Entered { client });
+        }
+        true
     }
 
     /// A paused client goes on: everything that came meanwhile happens at once.
@@ -178,7 +214,6 @@ impl World {
             format_args!("c{n} calls n{to}: call {}", call.0),
         );
         if is_new {
-            self.note_ttl(&request);
             self.watch.tell(now, &Seen::Called { client, call, request: &request });
         }
         let link = (End::Client(client.0), End::Member(to));
@@ -190,20 +225,6 @@ impl World {
             }
             let asked = ToMember::Asked(client, call, Arc::clone(&request));
             self.agenda.plan(at, Happening::Member(to, asked));
-        }
-    }
-
-    /// Remembers the longest lease that anybody asked for: an operator who restores must wait
-    /// for that long.
-    fn note_ttl(&mut self, request: &Request) {
-        if let Request::Command(_, command) = request {
-            let ttl = match &command.action {
-                Action::LeaseGrant(grant) => grant.ttl.0,
-                Action::AcquireAs(acquire) => acquire.ttl.0,
-                Action::RenewAs(renew) => renew.ttl.0,
-                _ => 0,
-            };
-            self.longest_ttl = self.longest_ttl.max(ttl);
         }
     }
 

@@ -19,6 +19,9 @@ impl World {
             Happening::Write(client, lock, token) => self.write_arrives(client, lock, token),
             Happening::Cut(cut) => self.cut(&cut),
             Happening::Fault => self.do_harm(),
+            Happening::Stale(step) => self.go_on_with_stale(step),
+            Happening::Copied(step) => self.go_on_with_copied(step),
+            Happening::Rebuild(id, is_old) => self.rebuild(id, is_old),
             Happening::Operate => self.operate(),
             Happening::Backup => self.make_backup(),
             Happening::Disaster => self.disaster(),
@@ -41,7 +44,12 @@ impl World {
             ToMember::Hears(from, message) => {
                 let what = format_args!("n{id} hears from n{from}: {}", Shown(&message));
                 self.trace.note(self.now, 10, &[id, from], what);
+                let must_stop = self.must_stop(id, &message);
                 self.input(id, Input::Peer(from, message));
+                if must_stop && self.members[&id].life == life {
+                    let what = format!("member {id} goes on although its disk is older");
+                    self.watch.broken("stale-disk", what);
+                }
             }
             ToMember::Asked(client, call, request) => self.asked(id, client, call, &request),
             ToMember::Tick(planned) if planned == life => self.tick(id),

@@ -1,9 +1,15 @@
 //! What goes wrong, and when.
 
+mod copied;
 mod disk;
 mod links;
 mod members;
 mod process;
+mod stale;
+mod upgrade;
+
+pub(super) use copied::{Copied, CopiedStep};
+pub(super) use stale::{Stale, StaleStep};
 
 use super::World;
 use super::happening::Happening;
@@ -16,9 +22,11 @@ impl World {
         for kind in self.plan.weather.clone() {
             self.count(kind);
         }
-        if let Some((backup, disaster)) = self.plan.restore {
-            self.plan_in(backup, Happening::Backup);
-            self.plan_in(disaster, Happening::Disaster);
+        if let Some(restore) = self.plan.restore {
+            self.plan_in(restore.backup, Happening::Backup);
+            for at in [Some(restore.first), restore.second].into_iter().flatten() {
+                self.plan_in(at, Happening::Disaster);
+            }
         }
         if !self.plan.faults.is_empty() {
             let wait = self.next_fault();
@@ -36,7 +44,9 @@ impl World {
             return;
         }
         let kind = *self.dice.faults.pick(&self.plan.faults);
-        if self.inflict(kind) {
+        // While a disk is being set back or a directory is copied, nothing else goes wrong: see there.
+        let is_alone = self.stale.is_none() && self.copied.is_none();
+        if is_alone && self.inflict(kind) && !kind.takes_steps() {
             self.count(kind);
         }
         let wait = self.next_fault();
@@ -93,6 +103,10 @@ impl World {
             FaultKind::Transfer => self.transfer(),
             FaultKind::Restore => false,
             FaultKind::CrashVoter => self.doom_a_voter(),
+            FaultKind::OlderDisk => self.set_a_disk_back(),
+            FaultKind::CutLog => self.cut_a_log(),
+            FaultKind::Upgrade => self.change_a_build(),
+            FaultKind::CopiedDirectory => self.copy_a_directory(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fencepost_core::{Event, LockName, Token};
 use fencepost_node::io::{Input, MemberId, PeerMessage};
 
+use super::faults::{CopiedStep, StaleStep};
 use super::network::Link;
 use crate::client::{CallNumber, CallResult, ClientNumber, Request};
 
@@ -28,6 +29,12 @@ pub(crate) enum Happening {
     Cut(Box<Cut>),
     /// The next fault is due.
     Fault,
+    /// A disk that is set back to an older copy goes on.
+    Stale(StaleStep),
+    /// A data directory that was copied goes on.
+    Copied(CopiedStep),
+    /// A member is started with another build: whether with the older one.
+    Rebuild(MemberId, bool),
     /// The operator looks after the cluster.
     Operate,
     /// Somebody should make a backup.
@@ -65,7 +72,7 @@ pub(crate) enum ToClient {
     /// It wanted to be woken.
     Wake,
     /// An answer arrives.
-    Answer(CallNumber, Box<CallResult>),
+    Answer(CallNumber, Option<u64>, Box<CallResult>),
     /// News of a contender arrives.
     News(Arc<Event>),
     /// The fenced store has answered.

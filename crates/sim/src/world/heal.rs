@@ -1,6 +1,7 @@
 //! The faults end, and the cluster must serve.
 
 use fencepost_node::io::MemberId;
+use fencepost_node::machine::FEATURE_LEVEL;
 use fencepost_node::node::Node;
 
 use super::World;
@@ -16,6 +17,8 @@ impl World {
     pub(super) fn heal(&mut self) {
         self.trace.note(self.now, 110, &[], format_args!("all faults end"));
         self.watch.tell(self.now, &Seen::Healed);
+        self.end_stale();
+        self.end_copied();
         self.network.heal();
         self.a_voter_is_doomed = false;
         let ids: Vec<MemberId> = self.members.keys().copied().collect();
@@ -28,6 +31,7 @@ impl World {
     }
 
     fn heal_member(&mut self, id: MemberId) {
+        self.upgrade_for_good(id);
         let Some(member) = self.members.get_mut(&id) else { return };
         member.slow_disk = (0, 0);
         let (life, trapped) = (member.life, member.trap.is_some());
@@ -58,6 +62,11 @@ impl World {
             let (applied, leads) = (node.machine().applied(), node.leads());
             let what = format_args!("n{id} ends at {applied}, leads: {leads}");
             self.trace.note(self.now, 111, &[*id, applied, u64::from(leads)], what);
+        }
+        let low = nodes.iter().find(|(_, node)| node.feature_level() != FEATURE_LEVEL);
+        if let Some((id, node)) = low {
+            let what = format!("member {id} ends with feature level {}", node.feature_level());
+            self.watch.broken("level", what);
         }
         self.watch.tell(self.now, &Seen::Over { nodes: &nodes });
     }

@@ -37,6 +37,12 @@ pub(crate) struct Member {
     pub(crate) trap: Option<Trap>,
     /// Its files were damaged, so it may refuse to run.
     pub(crate) is_damaged: bool,
+    /// The last entry of its log when that was closed and then damaged; 0 if it was not.
+    pub(crate) closed_at: u64,
+    /// The build that it runs or will run has feature level 1 and peer protocol 1.
+    pub(crate) is_old: bool,
+    /// When its process was started.
+    pub(crate) started: u64,
     /// Its snapshots from this index on are whole, and its log must reach back to all but the
     /// newest of them.
     pub(crate) sound_from: u64,
@@ -141,6 +147,9 @@ impl Member {
             slow_disk: (0, 0),
             trap: None,
             is_damaged: false,
+            closed_at: 0,
+            is_old: false,
+            started: 0,
             sound_from: 0,
             led_in: 0,
         }

@@ -31,6 +31,8 @@ pub(crate) struct Route {
 /// The state of all links.
 pub(crate) struct Network {
     plan: NetworkPlan,
+    /// The weather that comes back after a calm.
+    weather: NetworkPlan,
     dice: Dice,
     /// How many faults cut a link: it works again when the last of them has ended.
     cuts: BTreeMap<Link, u32>,
@@ -46,6 +48,7 @@ impl Network {
     pub(crate) fn new(plan: NetworkPlan, dice: Dice) -> Network {
         Network {
             plan,
+            weather: plan,
             dice,
             cuts: BTreeMap::new(),
             slow: BTreeMap::new(),
@@ -113,12 +116,24 @@ impl Network {
 
     /// Ends all faults, for good.
     pub(crate) fn heal(&mut self) {
+        self.weather = self.weather.healed();
+        self.storm();
+    }
+
+    /// Ends all faults, until [`Network::storm`].
+    pub(crate) fn calm(&mut self) {
+        self.storm();
+        self.plan = self.weather.healed();
+    }
+
+    /// Ends all cuts, and lets the weather be what it was.
+    pub(crate) fn storm(&mut self) {
         self.generation += 1;
         self.cuts.clear();
         self.slow.clear();
-        // Connections are made anew: nothing waits behind what is still on its way over an old one.
+        // Connections are new: nothing waits behind what is still on its way over an old one.
         self.last.clear();
-        self.plan = self.plan.healed();
+        self.plan = self.weather;
     }
 }
 

@@ -147,7 +147,10 @@ impl World {
                 self.start(new);
                 return self.step_done();
             }
-            Step::Add(new) => Change::Add(person(new)),
+            Step::Add(new) => {
+                self.upgrade_newcomer(new);
+                Change::Add(person(new))
+            }
             Step::Promote(new) => Change::Promote(new),
             Step::Remove(old) => Change::Remove(old),
             Step::Replace(old, new) => Change::Replace { old, new },

@@ -2,6 +2,8 @@
 
 use fencepost_node::io::{Input, MemberId, Output, PeerMessage, Role};
 
+use fencepost_node::peer::lowest_version;
+
 use super::World;
 use super::happening::{Happening, ToMember};
 use super::member::Write;
@@ -48,6 +50,12 @@ impl World {
         let Some(process) = &member.process else { return };
         self.watch.tell_progress(self.now, id, &process.node, before, &outputs);
         let life = member.life;
+        if process.node.feature_level() > 1 && self.raised_at.is_none() {
+            self.raised_at = Some(self.now);
+        }
+        if let Some(term) = process.node.raise_term() {
+            self.raises.entry(term).or_insert(self.now);
+        }
         for output in outputs {
             self.carry_out(id, output);
             if self.members[&id].life != life {
@@ -103,6 +111,7 @@ impl World {
                 self.trace.note(now, 24, &[id, index], format_args!("n{id} installed {index}"));
             }
             Output::Members(membership) => self.members_changed(id, *membership),
+            Output::PeerLevels(_) => {}
             Output::Changed(request, result) => self.changed(request, result),
             Output::Saved(request, result) => self.saved(id, request, result),
             Output::Removed => {
@@ -118,6 +127,12 @@ impl World {
     }
 
     fn send(&mut self, from: MemberId, to: MemberId, message: PeerMessage) {
+        // As a connection does with what its version does not have.
+        if lowest_version(&message) > self.version_between(from, to) {
+            return;
+        }
+        self.check_sent(from, to, &message);
+        self.note_told(to, &message);
         let kind = match &message {
             PeerMessage::Raft(_) => 0,
             PeerMessage::Forward(_) => 1,
@@ -127,6 +142,8 @@ impl World {
             PeerMessage::SnapshotGone(_) => 5,
             PeerMessage::YouWereRemoved => 6,
             PeerMessage::AmIAMember => 7,
+            PeerMessage::Introduction(_) => 8,
+            PeerMessage::CopiedDirectory { .. } => 9,
         };
         let Route { first, copy } =
             self.network.route(self.now, (End::Member(from), End::Member(to)));
@@ -173,6 +190,12 @@ impl World {
     /// blame; nothing else may.
     fn halted(&mut self, id: MemberId, why: &str) {
         self.trace.note(self.now, 28, &[id], format_args!("n{id} halts: {why}"));
+        if self.upgrade_if_too_old(id, why) {
+            return;
+        }
+        if self.first_has_halted(id) {
+            return;
+        }
         if self.members[&id].is_damaged {
             self.lose(id);
         } else {

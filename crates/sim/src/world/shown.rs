@@ -26,6 +26,12 @@ impl fmt::Display for Shown<'_> {
             PeerMessage::SnapshotGone(id) => write!(f, "snapshot {} is gone", id.index),
             PeerMessage::AmIAMember => write!(f, "am I a member"),
             PeerMessage::YouWereRemoved => write!(f, "you were removed"),
+            PeerMessage::CopiedDirectory { boot, .. } => {
+                write!(f, "boot {boot} runs from a copied directory")
+            }
+            PeerMessage::Introduction(introduction) => {
+                write!(f, "boot {}, last {}", introduction.boot, introduction.last_index)
+            }
         }
     }
 }

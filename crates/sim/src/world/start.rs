@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use fencepost_node::boot::{self, Booted};
 use fencepost_node::config::NodeConfig;
 use fencepost_node::disk::MemoryDisk;
-use fencepost_node::io::MemberId;
+use fencepost_node::io::{Input, MemberId};
+use fencepost_node::machine::FEATURE_LEVEL;
 use fencepost_node::membership::{self, Membership};
 use fencepost_node::node::Node;
 use fencepost_node::snapshot_keeper::SnapshotKeeper;
@@ -43,7 +44,9 @@ impl World {
         self.last_member += 1;
         let rate = self.plan.clocks.rate(&mut self.dice.clocks);
         let wall_ahead = WALL_AHEAD + self.dice.clocks.roll(1_000);
-        self.members.insert(self.last_member, Member::new(MemoryDisk::new(), rate, wall_ahead));
+        let mut member = Member::new(MemoryDisk::new(), rate, wall_ahead);
+        member.is_old = self.plan.begins_old && self.raised_at.is_none();
+        self.members.insert(self.last_member, member);
         self.last_member
     }
 
@@ -57,10 +60,16 @@ impl World {
         member.life = Life(member.life.0 + 1);
         let seed = self.plan.seed;
         let config = WalConfig { segment_bytes: self.plan.disk.segment_bytes, salt: seed };
-        let opened = boot::open(member.disk.clone(), config, member.is_opened)
-            .map_err(|error| error.to_string());
+        let disk = member.disk.clone();
+        let opened = match member.is_opened {
+            true => boot::open_member(disk, config, member.boot),
+            false => boot::open(disk, config, false),
+        };
+        let opened = opened.map_err(|error| error.to_string());
         let config = NodeConfig {
             boot: member.boot,
+            boot_nonce: member.life.0,
+            feature_level: if member.is_old { 1 } else { FEATURE_LEVEL },
             seed,
             snapshot_entries: self.plan.snapshot_entries,
             snapshot_copy_max: self.plan.snapshot_copy_max,
@@ -91,7 +100,13 @@ impl World {
         let shows = self.dice.clocks.roll(1_000 * SECOND);
         member.clock = Clock::showing(shows, now, member.fast_ppm);
         let (boot, life, is_damaged) = (member.boot, member.life, member.is_damaged);
+        member.started = now;
+        let closed_at = std::mem::take(&mut member.closed_at);
         let node = &member.process.insert(process).node;
+        if node.last_index() < closed_at {
+            let what = format!("member {id} was closed at {closed_at}, and starts with less");
+            self.watch.broken("log-end", what);
+        }
         let index = node.machine().applied();
         self.trace.note(
             now,
@@ -103,9 +118,24 @@ impl World {
         self.watch.tell_standing(now, id, node);
         let first = self.dice.clocks.roll(TICK);
         self.plan_in(first, Happening::Member(id, ToMember::Tick(life)));
+        self.connect(id);
         // Some operators do not trust a disk that was bad once.
         if is_damaged && self.operator.is_idle() && self.dice.faults.roll(2) == 0 {
             self.replace_lost(id);
+        }
+    }
+
+    /// Every member that runs connects to the new process, and the new process to them.
+    pub(super) fn connect(&mut self, id: MemberId) {
+        let others = self.members.iter().filter(|(other, _)| **other != id);
+        let others: Vec<(MemberId, Life)> = others.map(|(&id, other)| (id, other.life)).collect();
+        let life = self.members[&id].life;
+        for (other, other_life) in others {
+            let version = self.version_between(id, other);
+            let there = Input::Connected(other, version);
+            self.plan_in(0, Happening::Member(id, ToMember::Told(life, there)));
+            let back = Input::Connected(id, version);
+            self.plan_in(0, Happening::Member(other, ToMember::Told(other_life, back)));
         }
     }
 
@@ -113,6 +143,9 @@ impl World {
     fn refused(&mut self, id: MemberId, why: &str) {
         let now = self.now;
         self.trace.note(now, 2, &[id], format_args!("n{id} does not start: {why}"));
+        if self.upgrade_if_too_old(id, why) {
+            return;
+        }
         let member = self.members.get_mut(&id).expect("it was just opened");
         if member.is_trapped() {
             member.trap = None;

@@ -51,12 +51,12 @@ impl World {
         member.paused = None;
         member.trap = None;
         let dice = &mut self.dice.disk;
-        let Process { wal, keeper, tasks, asked, keeper_works, .. } = process;
+        let Process { node, wal, keeper, tasks, asked, keeper_works, .. } = process;
         match ending {
             Ending::Stopped => {
                 // What the writer had not taken yet was never promised. A log that cannot be
                 // closed any more is one that was not closed.
-                drop(wal.close());
+                drop(wal.close_at(member.boot, node.commit(), node.lacking()));
                 member.disk = member.disk.kill();
             }
             Ending::Killed => member.disk = member.disk.kill(),
@@ -68,6 +68,14 @@ impl World {
                 member.disk = member.disk.crash(how);
             }
         }
+        self.hang_up(id, &asked);
+        self.tell_refused(id);
+    }
+
+    /// A process stands still, and its connections break.
+    pub(super) fn hang_up_on(&mut self, id: MemberId) {
+        let Some(process) = self.process(id) else { return };
+        let asked = std::mem::take(&mut process.asked);
         self.hang_up(id, &asked);
         self.tell_refused(id);
     }

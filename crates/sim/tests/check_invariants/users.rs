@@ -3,7 +3,9 @@
 use fencepost_core::command::{Action, Caller, ForceRelease, LeaseGrant, Once};
 use fencepost_core::outcome::Outcome;
 use fencepost_core::query::LockView;
-use fencepost_core::{ClientId, Command, LeaseId, LockName, Millis, Reply, Revision, Seq, Token};
+use fencepost_core::{
+    ClientId, Command, LeaseId, LockName, Millis, Reply, Restore, Revision, Seq, Token,
+};
 use fencepost_node::io::{Micros, ProposeError};
 use fencepost_sim::client::{Belief, CallResult, ClientNumber, Request};
 use fencepost_sim::seen::{Seen, Time};
@@ -293,7 +295,15 @@ fn tokens_grow_over_a_restore() {
         let backup = rig.state.clone();
         rig.run(0, rig.want("a", 1)).expect("sound");
         let restored = match jumps {
-            true => backup.restore(Some(Millis::ZERO)).expect("there is room"),
+            true => {
+                let inputs = Restore {
+                    unix_ms: 1_795_000_000_000,
+                    incarnation: 1,
+                    grant_after: Some(Millis::ZERO),
+                    ..Restore::default()
+                };
+                backup.restore(inputs).expect("there is room")
+            }
             false => backup,
         };
         let index = rig.index;

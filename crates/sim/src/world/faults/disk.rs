@@ -97,7 +97,7 @@ impl World {
         self.trace.note(self.now, 103, &[victim, offset, u64::from(bit)], what);
     }
 
-    fn start_later(&mut self, id: MemberId) {
+    pub(super) fn start_later(&mut self, id: MemberId) {
         let down = self.dice.faults.roll(2 * SECOND);
         self.plan_in(down, Happening::Start(id));
     }
@@ -108,7 +108,7 @@ impl World {
         true
     }
 
-    fn a_voter_to_lose(&mut self) -> Option<MemberId> {
+    pub(super) fn a_voter_to_lose(&mut self) -> Option<MemberId> {
         let mut running = self.running();
         running.retain(|&id| self.can_lose(id));
         (!running.is_empty()).then(|| *self.dice.faults.pick(&running))

@@ -113,7 +113,16 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
             std::process::exit(0);
         }
     };
-    let server = Server::start(node.handle(), listeners).await?;
+    let server = match Server::start(node.handle(), listeners).await {
+        Ok(server) => server,
+        // A node that was taken out of its cluster can end before its server has started.
+        Err(why) => {
+            return match tokio::task::spawn_blocking(move || node.stop()).await? {
+                Ended::Stopped => Err(why.into()),
+                ended => report(ended),
+            };
+        }
+    };
     // A server serves whether or not somebody reads what it says.
     let _ = banner::show(
         &mut io::stderr(),
@@ -132,6 +141,11 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
             std::process::exit(1);
         }
     };
+    report(ended)
+}
+
+/// Says why the node has ended, and with which exit code the process does.
+fn report(ended: Ended) -> anyhow::Result<ExitCode> {
     match ended {
         Ended::Stopped => Ok(ExitCode::SUCCESS),
         Ended::Removed => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencepost_client::Client;
 
 use crate::cluster::Cluster;
-use crate::support::{Done, Plan, Running, folder, until};
+use crate::support::{Done, Plan, Running, Server, folder, until};
 
 async fn client(cluster: &Cluster) -> Client {
     let endpoints = cluster.endpoints();
@@ -111,6 +111,13 @@ fn a_member_that_is_left_alone_says_so() {
     cluster.run(&["kv", "put", "a", "1"]).good();
     let leader = cluster.leader();
     let left = (leader + 1) % 3;
+    // The leader may have committed the write without this member.
+    let revision = |member: &Server| member.json(&["status"])["revision"].as_i64();
+    let written = revision(&cluster.at(leader));
+    until(|| match revision(&cluster.at(left)) {
+        known if known >= written => Ok(()),
+        known => Err(known),
+    });
     cluster.kill(leader);
     cluster.kill((leader + 2) % 3);
     let alone = cluster.at(left);

@@ -99,6 +99,9 @@ impl Node {
         let hard_state =
             HardState { term: hard_state.term, vote: hard_state.vote, commit: hard_state.commit };
         let entries = ready.entries().iter().map(log_entry).collect();
+        // As late as possible: what is not written with this batch is lost if this member crashes
+        // before the next one.
+        self.note_witnesses();
         let witnesses = self.changed_witnesses();
         Some(Persist { number: ready.number(), hard_state, start, entries, witnesses })
     }

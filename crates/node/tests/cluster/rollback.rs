@@ -136,6 +136,21 @@ fn witness_outlives_restarts_and_leader_changes() {
     assert!(cluster.node(leader).witness(victim) >= before);
 }
 
+/// Only what the last entry proves is missing, however fast entries follow each other.
+#[test]
+fn witness_is_written_with_the_next_entry() {
+    for seed in 1..=10 {
+        let (mut cluster, [leader, victim, _], _) = with_an_older_copy(seed);
+        put(&mut cluster, leader, 40..60);
+        let last = cluster.node(leader).last_index();
+        cluster.kill(leader);
+        cluster.isolate(leader);
+        cluster.start(leader);
+        let witness = cluster.node(leader).witness(victim);
+        assert!(witness + 1 >= last, "seed {seed}: {witness} of {last}");
+    }
+}
+
 #[test]
 fn witness_of_level_1_is_not_written_down() {
     let mut cluster = Cluster::new(3, 5);

@@ -113,6 +113,11 @@ fn saved() -> (tempfile::TempDir, PathBuf, BackupInfo) {
     (folder, backup, info)
 }
 
+/// A member needs a name.
+fn one_member() -> Restore {
+    Restore { name: "n1".to_owned(), ..Restore::default() }
+}
+
 #[test]
 fn the_same_backup_restored_twice_repeats_no_token() {
     let (folder, from, info) = saved();
@@ -121,7 +126,7 @@ fn the_same_backup_restored_twice_repeats_no_token() {
         let data_dir = folder.path().join(format!("restored-{now}"));
         let now_unix_ms = Some(now);
         let from = from.clone();
-        restore(Restore { from, data_dir, now_unix_ms, ..Restore::default() }).expect("sound")
+        restore(Restore { from, data_dir, now_unix_ms, ..one_member() }).expect("sound")
     });
     assert!(restored[0].revision > info.revision);
     assert!(restored[1].revision >= restored[0].revision + 1024);
@@ -134,7 +139,7 @@ fn a_clock_that_the_backup_contradicts_is_refused() {
     let (folder, from, info) = saved();
     let made = info.created_unix_ms.expect("this build says when");
     let data_dir = folder.path().join("restored");
-    let base = Restore { from, data_dir: data_dir.clone(), ..Restore::default() };
+    let base = Restore { from, data_dir: data_dir.clone(), ..one_member() };
     let at = |now: u64| Restore { now_unix_ms: Some(now), ..base.clone() };
     let refused = [
         (at(made - 1), "must be later"),
@@ -170,7 +175,7 @@ fn a_backup_of_an_older_build_is_read() {
     let bytes = info.bytes - 40;
     assert_eq!(bare, BackupInfo { created_unix_ms: None, bytes, ..info });
     let data_dir = folder.path().join("restored");
-    let unset = Restore { from, data_dir, now_unix_ms: Some(5), ..Restore::default() };
+    let unset = Restore { from, data_dir, now_unix_ms: Some(5), ..one_member() };
     let text = restore(unset.clone()).expect_err("a clock that was never set").to_string();
     assert!(text.contains("must be later"), "{text}");
     restore(Restore { now_unix_ms: None, ..unset }).expect("the clock is sound");

@@ -19,13 +19,19 @@ pub(super) fn usable() -> u64 {
     limits.into_iter().flatten().min().unwrap_or(0)
 }
 
-/// What the limits of the process leave beyond what it has mapped already.
+/// What the limits of the process leave for data.
 fn resource_limits() -> Option<u64> {
-    let mapped = kib_field("/proc/self/status", "VmSize:").unwrap_or(0);
-    let data = kib_field("/proc/self/status", "VmData:").unwrap_or(0);
-    let space = getrlimit(Resource::As).current.map(|limit| limit.saturating_sub(mapped));
-    let heap = getrlimit(Resource::Data).current.map(|limit| limit.saturating_sub(data));
-    space.into_iter().chain(heap).min()
+    let field = |name| kib_field("/proc/self/status", name).unwrap_or(0);
+    let (mapped, data) = (field("VmSize:"), field("VmData:"));
+    let space = getrlimit(Resource::As).current.map(|limit| left_of(limit, mapped, data));
+    space.into_iter().chain(getrlimit(Resource::Data).current).min()
+}
+
+/// What a limit on mapped memory leaves for data. Data that is mapped already does not count
+/// against it: the allocator reserves a gibibyte at the start, and a node that has loaded a large
+/// state can use as much as it could before.
+fn left_of(limit: u64, mapped: u64, data: u64) -> u64 {
+    limit.saturating_sub(mapped.saturating_sub(data))
 }
 
 /// The lowest memory limit of the control groups that this process is in. `root` is for tests.
@@ -89,6 +95,15 @@ mod tests {
         write(root, "proc/self/cgroup", "5:cpu:/a\n4:memory:/a\n");
         write(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "7000\n");
         assert_eq!(control_groups(root), Some(7_000));
+    }
+
+    #[test]
+    fn data_that_is_mapped_already_is_usable() {
+        const MIB: u64 = 1 << 20;
+        // As with `ulimit -v`: the allocator has reserved almost all of it.
+        assert_eq!(left_of(1_228 * MIB, 1_195 * MIB, 1_045 * MIB), 1_078 * MIB);
+        assert_eq!(left_of(1_228 * MIB, 1_227 * MIB, 1_077 * MIB), 1_078 * MIB);
+        assert_eq!(left_of(100 * MIB, 1_195 * MIB, 20 * MIB), 0);
     }
 
     #[test]

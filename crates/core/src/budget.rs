@@ -55,8 +55,8 @@ impl Budget {
         self.visited
     }
 
-    /// Spends on bytes that are answered, or that go into the history.
-    fn carry(&mut self, bytes: u64) -> Result<(), Reason> {
+    /// Spends on bytes that are answered, compared, or that go into the history.
+    pub(crate) fn carry(&mut self, bytes: u64) -> Result<(), Reason> {
         self.bytes =
             self.bytes.checked_sub(bytes).ok_or(Reason::TooManyBytes(COMMAND_BYTES_MAX))?;
         Ok(())
@@ -118,8 +118,25 @@ impl State {
         written: &Written<'_>,
     ) -> Result<(), Reason> {
         let mut bytes = 0;
-        self.count_range(&delete.range, budget, written, |size| bytes += size)?;
+        self.count_range(&delete.range, budget, written, |_, size| bytes += size)?;
+        self.count_groups(&delete.range, budget)?;
         budget.carry(shown_too(delete.prev) * bytes)
+    }
+
+    /// A contender that wants several locks leaves all their queues with the first of its keys.
+    fn count_groups(&self, range: &KeyRange, budget: &mut Budget) -> Result<(), Reason> {
+        let Some(bounds) = range.bounds().filter(|_| !self.groups.is_empty()) else {
+            return Ok(());
+        };
+        for record in self.keys.range::<[u8], _>(bounds).map(|(_, record)| record) {
+            let group = record.group().and_then(|created| self.groups.get(&created));
+            let Some(keys) = group else { continue };
+            budget.visit(keys.len() as u64)?;
+            for key in keys {
+                budget.carry(self.keys.get(key).map_or(0, |record| weight(key, &record.value)))?;
+            }
+        }
+        Ok(())
     }
 
     fn count_query(
@@ -130,9 +147,10 @@ impl State {
     ) -> Result<(), Reason> {
         let mut sizes = Largest::new(query.limit);
         let mut compared = 0;
-        self.count_range(&query.range, budget, written, |size| {
+        self.count_range(&query.range, budget, written, |key, size| {
             if !query.count_only {
-                sizes.add(if query.keys_only { KEY_VALUE_WEIGHT } else { size });
+                let shown = if query.keys_only { weight(key, &Value::default()) } else { size };
+                sizes.add(shown);
                 compared += if query.sorts_by_value() { size } else { 0 };
             }
         })?;
@@ -146,16 +164,16 @@ impl State {
         range: &KeyRange,
         budget: &mut Budget,
         written: &Written<'_>,
-        mut size: impl FnMut(u64),
+        mut each: impl FnMut(&Key, u64),
     ) -> Result<(), Reason> {
         budget.visit(1 + written.len() as u64 / WRITES_PER_VISIT)?;
-        for (_, bytes) in written.iter().filter(|(key, _)| range.contains(key)) {
-            size(*bytes);
+        for (key, bytes) in written.iter().filter(|(key, _)| range.contains(key)) {
+            each(key, *bytes);
         }
         let Some(bounds) = range.bounds() else { return Ok(()) };
         for (key, record) in self.keys.range::<[u8], _>(bounds) {
             budget.visit(1)?;
-            size(weight(key, &record.value));
+            each(key, weight(key, &record.value));
         }
         Ok(())
     }

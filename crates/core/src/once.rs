@@ -118,6 +118,17 @@ pub(crate) enum Recall {
 impl Step<'_> {
     /// Looks a request up, after acknowledging what it says was received.
     pub(crate) fn recall(&mut self, once: &Once, action: &Action) -> Result<Recall, Reason> {
+        if let Caller::Client(id) = &once.by
+            && !self.state.has_room_for_caller(id)
+        {
+            return match action {
+                // They name the lease's epoch or the holder's token, so that a repeat finds nothing
+                // to do: nothing has to be remembered.
+                Action::LeaseRevoke(_) | Action::ForceRelease(_) => Ok(Recall::Fresh),
+                // A client that is not known has no lease, and so nothing to release.
+                _ => Err(Reason::NoSpace(self.state.quota.bytes)),
+            };
+        }
         let window_len_max = self.state.limits.window_len_max;
         let window = self.window_of(once, action)?;
         let floor = window.floor.max(once.ack_upto);

@@ -161,6 +161,13 @@ impl State {
         self.check_growth(Growth::Lock, keys.map(|len| each + len as u64).sum())
     }
 
+    /// Whether a client that numbers its requests can be remembered: it is known, or there is room
+    /// for one more. Else a flood of new names would fill the memory with clients.
+    pub(crate) fn has_room_for_caller(&self, client: &ClientId) -> bool {
+        let bytes = CLIENT_WEIGHT + ANSWER_WEIGHT;
+        self.check_growth(Growth::Lock, bytes).is_ok() || self.clients.contains_key(client)
+    }
+
     /// By how much a put grows the state, and as what.
     fn put_growth(&self, put: &Put) -> (Growth, u64) {
         let after = if put.ignore_value { 0 } else { put.value.len() as u64 };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fencepost_core::command::{
-    Acquire, Compact, Compare, CompareTarget, DeleteRange, LeaseGrant, LeaseRevoke, Mode, Op, Put,
-    Relation, Terms, Txn, Wait,
+    Acquire, AcquireMany, Compact, Compare, CompareTarget, DeleteRange, LeaseGrant, LeaseRevoke,
+    Mode, Op, Put, Relation, Terms, Txn, Wait,
 };
 use fencepost_core::event::EventKind;
 use fencepost_core::limits::{
@@ -171,6 +171,57 @@ fn compares_count_what_they_visit() {
     let two = Txn { compares: vec![compare; 2], ..Txn::default() };
     let outcome = run(&mut state, Action::Txn(Box::new(two)));
     assert_eq!(outcome, Outcome::Rejected(Reason::TooManyKeys(COMMAND_KEYS_MAX)));
+}
+
+#[test]
+fn compares_of_values_count_their_bytes() {
+    let large = "v".repeat(1 << 20);
+    let mut state = state_with_keys(2, 20, &large);
+    let compare = |value: &str| {
+        let target = CompareTarget::Value(Value::from(value));
+        let compares = vec![Compare { range: all(), relation: Relation::Equal, target }];
+        Action::Txn(Box::new(Txn { compares, ..Txn::default() }))
+    };
+    let outcome = run(&mut state, compare(&large));
+    assert_eq!(outcome, Outcome::Rejected(Reason::TooManyBytes(COMMAND_BYTES_MAX)));
+    assert!(matches!(run(&mut state, compare("v")), Outcome::Txn(_)), "one byte of each");
+}
+
+#[test]
+fn keys_alone_count_as_bytes_of_an_answer() {
+    let mut state = state_with_keys(2, 0, "");
+    for from in (0..20_000).step_by(1_000) {
+        let long = "k".repeat(1_000);
+        let puts = (from..from + 1_000).map(|no| put(format!("{long}{no:06}"), "", LeaseId::NONE));
+        state.apply(entry(0, puts.collect()));
+    }
+    let keys = Op::Range(RangeQuery { keys_only: true, ..RangeQuery::from(all()) });
+    let txn = Txn { success: vec![keys], ..Txn::default() };
+    let outcome = run(&mut state, Action::Txn(Box::new(txn)));
+    assert_eq!(outcome, Outcome::Rejected(Reason::TooManyBytes(COMMAND_BYTES_MAX)));
+}
+
+/// With the key of one lock, a waiter for 128 locks leaves all their queues.
+#[test]
+fn delete_in_a_transaction_counts_what_goes_along() {
+    let mut state = state_with_keys(2, 0, "");
+    let name = |no: u32| format!("lock{no:03}");
+    for id in 1..=1_000 {
+        let lease = LeaseId(id);
+        let grant = LeaseGrant { id: lease, ttl: Millis(60_000), ..LeaseGrant::default() };
+        let locks =
+            (0..128).map(|no| (contended_name(name(no).as_bytes(), lease), Mode::Exclusive));
+        let (locks, wait, terms) = (locks.collect(), Wait::WhileLeased, Terms::default());
+        let many = AcquireMany { locks, lease: lease.into(), wait, terms };
+        let actions = vec![Action::LeaseGrant(grant), Action::AcquireMany(many)];
+        state.apply(entry(0, actions));
+    }
+    let range = KeyRange::prefix(format!("{}/", name(0)).as_bytes());
+    let delete = Op::DeleteRange(DeleteRange { range, prev: false });
+    let txn = Txn { success: vec![delete], ..Txn::default() };
+    let outcome = run(&mut state, Action::Txn(Box::new(txn)));
+    assert_eq!(outcome, Outcome::Rejected(Reason::TooManyKeys(COMMAND_KEYS_MAX)));
+    assert_eq!(state.count(&all()), 128_000);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What the state may take, by its own account.
 
 use fencepost_core::command::{
-    Acquire, AcquireAs, AcquireMany, Caller, ChangeLimits, DeleteRange, LeaseGrant, LeaseRevoke,
-    Mode, Once, Op, Put, QuotaChange, Release, Terms, Txn, Wait,
+    Acquire, AcquireAs, AcquireMany, Caller, ChangeLimits, DeleteLock, DeleteRange, LeaseGrant,
+    LeaseRevoke, Mode, Once, Op, Put, QuotaChange, Release, Terms, Txn, Wait,
 };
 use fencepost_core::outcome::Outcome;
 use fencepost_core::quota::QUOTA_MIN;
@@ -239,4 +239,47 @@ fn refused_requests_do_not_fill_a_state_that_is_over_its_quota() {
         assert!(is_full(&run_once(&mut state, acquire("a", 1), Some(once))));
     }
     assert!(state.used_bytes() - before < 1_000);
+}
+
+/// Each request comes from a client that was never seen.
+#[test]
+fn unknown_clients_do_not_grow_a_full_state() {
+    let mut state = state();
+    lease(&mut state, 1);
+    fill(&mut state, 1 << 20);
+    while !is_full(&run(
+        &mut state,
+        Action::LeaseGrant(LeaseGrant { ttl: Millis(60_000), ..LeaseGrant::default() }),
+    )) {}
+    let before = state.used_bytes();
+    let client = |no: u32| ClientId::from(format!("client-{no}").as_str());
+    let once =
+        |no: u32| Some(Once { by: Caller::Client(client(no)), seq: Seq(1), ack_upto: Seq::NONE });
+    for no in 0..100 {
+        let revoke = LeaseRevoke { lease: LeaseId(99_999).into() };
+        let revoked = run_once(&mut state, Action::LeaseRevoke(revoke), once(no));
+        assert_eq!(revoked, Outcome::Rejected(Reason::LeaseNotFound(LeaseId(99_999))));
+        let grant = LeaseGrant { client: client(no), ttl: Millis(60_000), ..LeaseGrant::default() };
+        assert!(is_full(&run_once(&mut state, Action::LeaseGrant(grant), once(no))));
+    }
+    assert_eq!(state.used_bytes(), before);
+    // An operator is no client that the state knows, and ends a lease all the same.
+    let revoke = LeaseRevoke { lease: LeaseId(1).into() };
+    let revoked = run_once(&mut state, Action::LeaseRevoke(revoke), once(200));
+    assert_eq!(revoked, Outcome::LeaseRevoked(0));
+}
+
+#[test]
+fn deleted_lock_forgets_its_delay() {
+    let mut state = state();
+    let before = state.used_bytes();
+    lease(&mut state, 1);
+    let Action::Acquire(mut held) = acquire("a", 1) else { unreachable!() };
+    held.terms.lock_delay = Millis(2_000_000_000);
+    run(&mut state, Action::Acquire(held));
+    state.apply(Entry { at: LogTime(60_000), commands: Vec::new() });
+    assert!(state.used_bytes() > before, "it is delayed");
+    let name = LockName::from("a");
+    let deleted = run(&mut state, Action::DeleteLock(DeleteLock { name }));
+    assert_eq!((deleted, state.used_bytes()), (Outcome::Done, before));
 }

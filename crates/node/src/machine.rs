@@ -143,14 +143,19 @@ impl Machine {
     /// As far as the log is applied. `is_local` says that the answer stays in this process: members
     /// of level 1 cannot decode the reasons of level 2.
     pub fn refusal_at_level_1(&self, command: &Read, is_local: bool) -> Option<Reply> {
-        let Action::Txn(txn) = &command.0.action else { return None };
-        if self.state.feature_level() >= 2 {
+        let level = self.state.feature_level();
+        if level >= 2 {
             return None;
         }
-        let reason = match self.state.check_txn_cost(txn) {
-            Ok(()) => return None,
-            Err(reason) if is_local => reason,
-            Err(_) => Reason::TooManyOps(txn.success.len().max(txn.failure.len()) as u64, 1),
+        let reason = match &command.0.action {
+            // Members that know only level 1 cannot read it, and would stop at it for good.
+            Action::ChangeLimits(_) => Reason::FeatureLevelInvalid(2, level),
+            Action::Txn(txn) => match self.state.check_txn_cost(txn) {
+                Ok(()) => return None,
+                Err(reason) if is_local => reason,
+                Err(_) => Reason::TooManyOps(txn.success.len().max(txn.failure.len()) as u64, 1),
+            },
+            _ => return None,
         };
         Some(Reply { revision: self.state.revision(), outcome: Outcome::Rejected(reason) })
     }

@@ -12,8 +12,8 @@ use crate::state::State;
 
 impl State {
     /// Whether a comparison holds: for every key of its range, or for the one key that it names,
-    /// which is compared as zero if it is not there. Refuses to visit more keys than the budget
-    /// allows.
+    /// which is compared as zero if it is not there. Refuses to visit more keys, and to compare
+    /// more bytes, than the budget allows.
     pub(crate) fn compare_holds(
         &self,
         compare: &Compare,
@@ -21,7 +21,9 @@ impl State {
     ) -> Result<bool, Reason> {
         budget.visit(1)?;
         if let KeyRange::One(key) = &compare.range {
-            return Ok(relates(self.keys.get(key).map(|record| &**record), compare));
+            let record = self.keys.get(key).map(|record| &**record);
+            budget.carry(record.map_or(0, |record| compared_bytes(record, compare)))?;
+            return Ok(relates(record, compare));
         }
         let Some(bounds) = compare.range.bounds() else {
             return Ok(relates(None, compare));
@@ -32,11 +34,20 @@ impl State {
         }
         for record in records {
             budget.visit(1)?;
+            budget.carry(compared_bytes(record, compare))?;
             if !relates(Some(record), compare) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+}
+
+/// Bytes that are looked at to compare a record.
+fn compared_bytes(record: &Record, compare: &Compare) -> u64 {
+    match &compare.target {
+        CompareTarget::Value(value) => record.value.len().min(value.len()) as u64,
+        _ => 0,
     }
 }
 

@@ -1,8 +1,9 @@
 //! What members learn about each other's processes.
 
-use fencepost_core::command::Put;
-use fencepost_core::{Action, Key};
-use fencepost_node::io::{Introduction, PeerMessage};
+use fencepost_core::command::{ChangeLimits, Put};
+use fencepost_core::outcome::Outcome;
+use fencepost_core::{Action, Key, Millis, Reason};
+use fencepost_node::io::{Input, Introduction, PeerMessage};
 
 use crate::support::{Cluster, MS};
 
@@ -155,4 +156,20 @@ fn member_of_an_older_build_halts_after_the_raise() {
     let why = cluster.halted.get(&old).expect("it cannot apply the log");
     assert_eq!(why.lines().count(), 3);
     assert!(why.contains("the cluster has feature level 2, this build supports 1"), "{why}");
+}
+
+/// A member of level 1 cannot read the command, and would stop at it for good.
+#[test]
+fn limits_are_not_logged_before_all_members_can_read_them() {
+    let mut cluster = Cluster::with_levels(3, 5, &[2, 1, 1]);
+    cluster.elect();
+    cluster.input(cluster.leader().expect("it was elected"), Input::TransferTo(1));
+    assert!(cluster.run_until(|cluster| cluster.leader() == Some(1)));
+    let before = cluster.node(1).last_index();
+    let change = ChangeLimits { ttl_max: Some(Millis(1_800_000)), ..ChangeLimits::default() };
+    let refused = cluster.done(1, Action::ChangeLimits(change));
+    assert_eq!(refused, Outcome::Rejected(Reason::FeatureLevelInvalid(2, 1)));
+    cluster.run(200 * MS);
+    assert_eq!(cluster.running().count(), 3);
+    assert_eq!(cluster.node(1).last_index(), before, "nothing was logged");
 }

@@ -6,8 +6,10 @@ use fencepost_core::codec::{
 };
 pub use fencepost_core::codec::{decode_reply, encode_reply};
 use fencepost_core::command::{Action, ChangeLimits, Command, QuotaChange};
+use fencepost_core::event::KeyValue;
 pub use fencepost_core::limits::FEATURE_LEVEL;
-use fencepost_core::outcome::Outcome;
+use fencepost_core::limits::KEY_VALUE_WEIGHT;
+use fencepost_core::outcome::{OpAnswer, Outcome, TxnAnswer};
 use fencepost_core::quota::{QUOTA_AUTO_MAX, QUOTA_MIN};
 pub use fencepost_core::scan::{STEP_UNITS, StepBudget};
 pub use fencepost_core::{
@@ -275,6 +277,40 @@ pub fn quota_for(state: &State, memory: u64) -> Option<u64> {
     let bytes = (memory / 4).clamp(QUOTA_MIN, QUOTA_AUTO_MAX);
     let fits = quota.bytes != 0 && quota.bytes <= bytes;
     (state.feature_level() >= 2 && quota.is_auto && !fits).then_some(bytes)
+}
+
+/// Bytes of an answer that is sent to another member, whose frames are not much longer.
+pub const SENT_ANSWER_BYTES_MAX: u64 = 3 << 20;
+
+/// An answer as it is sent to another member. A transaction that has only read is refused if its
+/// answer is too long. None if it has written: then the other member must not take it for refused.
+pub fn sent_answer(reply: Reply) -> Option<Reply> {
+    let Outcome::Txn(answer) = &reply.outcome else { return Some(reply) };
+    if txn_bytes(answer) <= SENT_ANSWER_BYTES_MAX {
+        return Some(reply);
+    }
+    let outcome = Outcome::Rejected(Reason::TooManyBytes(SENT_ANSWER_BYTES_MAX));
+    (!has_written(answer)).then_some(Reply { outcome, ..reply })
+}
+
+fn txn_bytes(answer: &TxnAnswer) -> u64 {
+    let kv = |kv: &KeyValue| KEY_VALUE_WEIGHT + (kv.key.len() + kv.value.len()) as u64;
+    let bytes = answer.answers.iter().map(|answer| match answer {
+        OpAnswer::Put(prev) => prev.iter().map(|prev| kv(prev)).sum(),
+        OpAnswer::Deleted(_, kvs) => kvs.iter().map(kv).sum(),
+        OpAnswer::Range(range) => range.kvs.iter().map(kv).sum(),
+        OpAnswer::Txn(inner) => txn_bytes(inner),
+    });
+    bytes.sum()
+}
+
+fn has_written(answer: &TxnAnswer) -> bool {
+    answer.answers.iter().any(|answer| match answer {
+        OpAnswer::Put(_) => true,
+        OpAnswer::Deleted(count, _) => *count > 0,
+        OpAnswer::Range(_) => false,
+        OpAnswer::Txn(inner) => has_written(inner),
+    })
 }
 
 /// What is asked for most can always be read again. All else is read before it is in the log.

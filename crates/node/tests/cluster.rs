@@ -3,6 +3,8 @@
 
 #[path = "cluster/chaos.rs"]
 mod chaos;
+#[path = "cluster/long_answers.rs"]
+mod long_answers;
 #[path = "cluster/members.rs"]
 mod members;
 #[path = "cluster/peers.rs"]

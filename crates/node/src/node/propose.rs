@@ -9,7 +9,7 @@ use crate::io::{
     Answer, Class, ForwardNumber, MemberId, Micros, Output, PeerMessage, Proposal, ProposeError,
     RequestId,
 };
-use crate::machine::{DecodeError, Effects, LogTime, Order, Read, Reply, pack};
+use crate::machine::{DecodeError, Effects, LogTime, Order, Read, Reply, pack, sent_answer};
 use crate::mutant::Mutant;
 
 /// While leases live, the log gets a stamp at least this often, so that a change of leaders costs
@@ -347,7 +347,11 @@ impl Node {
         outputs.push(match asker {
             Asker::Here(request) => Output::Reply(request, answer),
             Asker::There(member, number) => {
-                Output::Send(member, PeerMessage::Forwarded(number, Box::new(answer)))
+                // A frame that is too long would never be sent, and the outcome stay unknown for
+                // as long as an election takes.
+                let sent = |reply| sent_answer(reply).ok_or(ProposeError::Indeterminate);
+                let answer = Box::new(answer.and_then(sent));
+                Output::Send(member, PeerMessage::Forwarded(number, answer))
             }
             Asker::Itself => return,
         });

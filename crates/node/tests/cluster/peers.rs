@@ -93,7 +93,7 @@ fn uncommitted_tail_is_not_witnessed() {
     let last_term = cluster.node(old).entry(tail).expect("it is in the log").0;
     let claim = Introduction { last_term, last_index: tail, commit: 1, ..Introduction::default() };
     let claim = PeerMessage::Introduction(Box::new(claim));
-    cluster.input(new, fencepost_node::io::Input::Peer(old, claim));
+    cluster.input(new, Input::Peer(old, claim));
     assert_eq!(cluster.node(new).witness(old), before);
     assert!(before < tail);
 }

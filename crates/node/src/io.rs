@@ -271,6 +271,9 @@ pub enum Output {
     Persist(Persist),
     /// Send to a member. May be lost.
     Send(MemberId, PeerMessage),
+    /// Send over the connection that the member has made. At its address another process of the same
+    /// member may listen. May be lost.
+    SendBack(MemberId, PeerMessage),
     /// Answer a proposal.
     Reply(RequestId, Answer),
     /// The state is fresh enough for this read now.

@@ -124,7 +124,9 @@ impl Node {
             let known = self.peer_info(from).and_then(|info| info.latest);
             let other = known.filter(|known| known.log_end() < introduction.log_end());
             let Introduction { boot, boot_nonce, .. } = other.unwrap_or(introduction);
-            outputs.push(Output::Send(from, PeerMessage::CopiedDirectory { boot, boot_nonce }));
+            let copied = PeerMessage::CopiedDirectory { boot, boot_nonce };
+            outputs.push(Output::SendBack(from, copied.clone()));
+            outputs.push(Output::Send(from, copied));
             if other.is_none() {
                 return;
             }
@@ -132,6 +134,9 @@ impl Node {
         }
         // Its disk is old, or the message is. It halts if it reads the answer and it is the disk.
         if is_below_witness {
+            // A copy that announces the address of the original is only reached this way.
+            let own = self.introduction_to(from, false);
+            outputs.push(Output::SendBack(from, PeerMessage::Introduction(Box::new(own))));
             self.introduce(from, false, outputs);
             return;
         }
@@ -183,8 +188,13 @@ impl Node {
         if (1..INTRODUCTION_VERSION).contains(&version) {
             return;
         }
+        let introduction = self.introduction_to(to, wants_answer);
+        outputs.push(Output::Send(to, PeerMessage::Introduction(Box::new(introduction))));
+    }
+
+    fn introduction_to(&self, to: MemberId, wants_answer: bool) -> Introduction {
         let log = &self.raft.raft.raft_log;
-        let introduction = Introduction {
+        Introduction {
             boot: self.config.boot,
             boot_nonce: self.config.boot_nonce,
             feature_level: self.config.feature_level,
@@ -194,8 +204,7 @@ impl Node {
             commit: log.committed,
             witnessed: self.witness(to),
             wants_answer,
-        };
-        outputs.push(Output::Send(to, PeerMessage::Introduction(Box::new(introduction))));
+        }
     }
 
     /// Another member says that a process runs from a copy of a data directory.

@@ -333,6 +333,7 @@ impl EventLoop {
             Output::Persist(persist) => turn.log_work.push(LogWork::Persist(persist)),
             Output::Purge(start) => turn.log_work.push(LogWork::Purge(start)),
             Output::Send(to, message) => self.book.send(to, message),
+            Output::SendBack(to, message) => self.server.send_back(to, &message),
             Output::Reply(request, answer) => turn.mail.put(request, Delivery::Answer(answer)),
             Output::ReadReady(request) => match turn.queries.remove(&request) {
                 Some(query) => {

@@ -4,7 +4,7 @@
 //! send over its connection (see [`Wire`]). If that fails, it connects anew. What waited while nobody could be reached is dropped: the engine repeats what it
 //! needs, and commands that were certainly not sent are given back as not done.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::question::{self, Failed};
 use super::wire::Wire;
 use crate::data_dir::Identity;
 use crate::io::{Input, MemberId, PeerMessage, ProposeError};
-use crate::peer::{Hello, Refusal, encode_message};
+use crate::peer::{FrameBuffer, Hello, Refusal, decode_message, encode_message};
 
 /// The first and the last pause between two tries.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
@@ -144,23 +144,52 @@ impl Sender {
         loop {
             match self.link.take(&mut buffer, &mut messages) {
                 Woken::Closed => return Over::Closed,
-                Woken::Broken => return Over::Broken,
+                Woken::Broken => break,
                 Woken::Silent => {
                     self.drop_what_waits();
-                    return Over::Broken;
+                    break;
                 }
                 Woken::Look => {
-                    if self.link.address() != address || is_over(&mut stream) {
-                        return Over::Broken;
+                    if self.link.address() != address || self.is_over(&mut stream) {
+                        break;
                     }
                 }
                 Woken::Some => {
                     if write(&mut stream, &mut messages, &mut buffer).is_err() {
-                        return Over::Broken;
+                        break;
                     }
                 }
             }
         }
+        self.is_over(&mut stream);
+        Over::Broken
+    }
+
+    /// Whether the other side has closed the connection. It hardly ever says anything on it after
+    /// the welcome: only what this very process has to know, when another one may listen at the
+    /// address of this member.
+    fn is_over(&self, stream: &mut TcpStream) -> bool {
+        if stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let mut buffer = FrameBuffer::default();
+        let is_over = match buffer.fill(stream) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        while let Ok(Some((kind, body))) = buffer.next_frame() {
+            let message = decode_message(kind, body);
+            let about_this = |message: &PeerMessage| {
+                matches!(
+                    message,
+                    PeerMessage::Introduction(_) | PeerMessage::CopiedDirectory { .. }
+                )
+            };
+            if let Some(message) = message.filter(about_this) {
+                self.tell(Happening::Input(Input::Peer(self.to, message)));
+            }
+        }
+        is_over || stream.set_nonblocking(false).is_err()
     }
 }
 
@@ -178,17 +207,6 @@ pub(super) fn bounce(
             inbox.push_waiting(Lane::Own, Happening::Input(Input::Peer(to, answer)));
         }
     }
-}
-
-/// Whether the other side has closed the connection. It never says anything on it after the
-/// welcome, so there is nothing to read as long as it stands.
-fn is_over(stream: &mut TcpStream) -> bool {
-    if stream.set_nonblocking(true).is_err() {
-        return true;
-    }
-    let read = stream.read(&mut [0]);
-    let stands = matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-    !stands || stream.set_nonblocking(false).is_err()
 }
 
 /// Writes what is in the buffer, and all messages. Pieces of snapshots come last: they are long, and a heartbeat must not wait

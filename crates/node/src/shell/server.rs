@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendFlags, send};
+
 use super::edge;
 use super::log_writer::LogWork;
 use super::post::{Ear, Post, listen_to};
@@ -16,7 +18,7 @@ use crate::io::{MemberId, PeerMessage};
 use crate::membership::Membership;
 use crate::peer::{
     Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, VERSION_HIGHEST,
-    VERSION_LOWEST, Welcome, kind,
+    VERSION_LOWEST, Welcome, encode_message, kind,
 };
 
 /// Connections that may be open. A member needs one or two.
@@ -119,6 +121,19 @@ impl Server {
         for connection in self.shared.connections().open.values() {
             if connection.member.is_some_and(|member| members.removed.contains(&member)) {
                 drop(connection.stream.shutdown(Shutdown::Both));
+            }
+        }
+    }
+
+    /// Sends a message over the connection that a member has made, if the system takes it at once.
+    pub(super) fn send_back(&self, to: MemberId, message: &PeerMessage) {
+        let mut bytes = Vec::new();
+        encode_message(message, &mut bytes);
+        for connection in self.shared.connections().open.values() {
+            if connection.member == Some(to) {
+                // It is lost if there is no room. The reason for it comes again.
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let _ = send(&connection.stream, &bytes, flags);
             }
         }
     }
@@ -342,7 +357,6 @@ mod tests {
     use super::super::post::RELIEF;
     use super::super::question;
     use super::*;
-    use crate::peer::encode_message;
 
     /// What a door has seen.
     #[derive(Clone, Copy, Default)]

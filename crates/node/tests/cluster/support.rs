@@ -281,7 +281,9 @@ impl Cluster {
                     assert!(self.may_halt, "member {id} halted: {why}");
                     self.halted.insert(id, why);
                 }
-                Output::Applied(..)
+                // Each member is reached by its number.
+                Output::SendBack(..)
+                | Output::Applied(..)
                 | Output::Role(_)
                 | Output::Members(_)
                 | Output::PeerLevels(_) => {}

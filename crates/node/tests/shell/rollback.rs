@@ -140,6 +140,16 @@ fn replaced_disk_of_a_stopped_node_is_found() {
 /// The original goes on, and the copy stops.
 #[test]
 fn copied_directory_beside_the_original_halts() {
+    copy_halts(|_| None);
+}
+
+/// With the configuration of the original, the others do not reach the copy.
+#[test]
+fn copy_that_announces_the_address_of_the_original_halts() {
+    copy_halts(|peer| Some(peer.to_owned()));
+}
+
+fn copy_halts(advertised: impl Fn(&str) -> Option<String>) {
     let (folder, dirs) = folder(3);
     let (nodes, peers, leader) = three(&dirs);
     let original = (leader + 1) % 3;
@@ -154,7 +164,11 @@ fn copied_directory_beside_the_original_halts() {
     for number in 0..5 {
         write(node(leader), &format!("after{number}"));
     }
-    let settings = Settings { config: config(), ..Settings::new(copied, "copy") };
+    let settings = Settings {
+        config: config(),
+        peer_advertised: advertised(&peers[original]),
+        ..Settings::new(copied, "copy")
+    };
     let clone = start(settings).expect("its directory is sound");
     let ended = clone.wait();
     let Ended::Failed(why) = &ended else { panic!("{ended:?}") };

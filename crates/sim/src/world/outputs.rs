@@ -69,6 +69,8 @@ impl World {
         let now = self.now;
         match output {
             Output::Send(to, message) => self.send(id, to, message),
+            // One process of a member is reached at a time here, and by its address.
+            Output::SendBack(..) => {}
             Output::Persist(persist) => {
                 let last = persist.entries.last().map_or(0, |entry| entry.index);
                 let (number, term) = (persist.number, persist.hard_state.term);

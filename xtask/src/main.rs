@@ -11,6 +11,7 @@ mod command;
 mod contract;
 mod etcd3;
 mod fix;
+mod open_metrics;
 mod pyjwt;
 mod python;
 mod server;
@@ -50,6 +51,8 @@ enum Verb {
     Tidy,
     /// Verify a signed token of a real server with PyJWT
     Pyjwt,
+    /// Read the metrics of a real server with the reference parser of OpenMetrics
+    OpenMetrics,
     /// Run whole clusters in virtual time, with faults, and check them
     Sim(sim::Args),
     /// Run the simulator for hours: fresh seeds, planted bugs, and every seed twice
@@ -80,6 +83,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Fix => fix::run(&root),
         Verb::Tidy => tidy::run(&root),
         Verb::Pyjwt => pyjwt::run(&root),
+        Verb::OpenMetrics => open_metrics::run(&root),
         Verb::Sim(args) => sim::run(&root, args),
         Verb::Upgrade(args) => upgrade::run(&root, args),
         Verb::Soak(args) => soak::run(&root, args),

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::command::{cargo, has_cargo};
 use crate::contract;
 use crate::etcd3;
+use crate::open_metrics;
 use crate::pyjwt;
 use crate::steps::Steps;
 use crate::stores;
@@ -35,6 +36,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     steps.run("contract of the HTTP door", || contract::run(root))?;
     steps.run("tests of etcd's Python client", || etcd3::run(root))?;
     steps.run("a signed token, verified by PyJWT", || pyjwt::run(root))?;
+    steps.run("metrics, read by the reference parser", || open_metrics::run(root))?;
     steps.run("planted bugs", || cargo(root, &runner.args(&PLANTED)))?;
 
     eprintln!("xtask test: {}", steps.summary());

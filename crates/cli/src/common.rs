@@ -4,9 +4,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 use fencepost_client::Client;
+use fencepost_node::shell::descriptors;
 
+use crate::config_file::ConfigFile;
 use crate::connect::Endpoints;
+use crate::failure::Failure;
+use crate::origin::{Origin, Setting};
 use crate::output::{Format, Output};
 
 /// Threads that serve clients.
@@ -19,7 +24,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) endpoints: Endpoints,
 
-    /// How the answer is written
+    /// How the answer is written [default: table]
     #[arg(
         short,
         long,
@@ -27,12 +32,11 @@ pub(crate) struct Common {
         hide_env_values = true,
         global = true,
         value_enum,
-        default_value_t,
         hide_possible_values = true,
         value_name = "table|json",
         help_heading = "Global options"
     )]
-    output: Format,
+    output: Option<Format>,
 }
 
 impl Common {
@@ -51,15 +55,38 @@ impl Common {
         self.endpoints.connect(&format!("fencepost-{verb}"), patience).await
     }
 
-    /// How the answer is written.
+    /// How the answer is written. A file that cannot be used is told of when it is needed.
     pub(crate) fn output(&self) -> Output {
-        Output::new(self.output)
+        let filed = || {
+            let file = self.endpoints.file().ok()?;
+            Some(self.format(None, &file).ok()?.value)
+        };
+        Output::new(self.output.or_else(filed).unwrap_or_default())
+    }
+
+    /// The same, and where it was said.
+    pub(crate) fn format(
+        &self,
+        given: Option<Origin>,
+        file: &ConfigFile,
+    ) -> Result<Setting<Format>, Failure> {
+        Ok(match (self.output, &file.content.output, &file.path) {
+            (Some(value), ..) => Setting { value, origin: given.unwrap_or(Origin::Flag) },
+            (None, Some(text), Some(path)) => {
+                let parse = |text: &str| Format::from_str(text, true);
+                let value = file.parsed("output", text, parse)?;
+                Setting { value, origin: Origin::File(path.clone()) }
+            }
+            _ => Setting { value: Format::default(), origin: Origin::Default },
+        })
     }
 }
 
 /// A runtime for a node and its doors. The thread that brings a request may have to sync the disk
-/// for it, so there is always another one that serves those who come meanwhile.
+/// for it, so there is always another one that serves those who come meanwhile. Raises the number of
+/// files that the process may have open: each connection is one.
 pub(crate) fn server_runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    descriptors::raise_limit();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.max(WORKERS_MIN))

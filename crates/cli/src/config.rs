@@ -23,8 +23,8 @@ pub(crate) struct Args {
 enum Action {
     /// Show every setting, its value, and where that came from
     ///
-    /// Takes the flags of `serve`, to show what they would do. Keys of `store` in the file are
-    /// explained by `fencepost store --help`: each is its variable without the prefix.
+    /// Takes the flags of `serve`, to show what they would do. Settings that begin with `store_` are
+    /// those of `fencepost store`.
     Show {
         #[command(flatten)]
         settings: Box<settings::Args>,
@@ -52,7 +52,18 @@ pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Res
     let settings = Settings::resolve(*settings, sources, &file)?;
     let mut shown =
         vec![Shown { key: "endpoints", value: endpoints.value.into(), origin: endpoints.origin }];
+    let timeout = common.endpoints.timeout(sources.origin("timeout"), &file)?;
+    let timeout_text = humantime::format_duration(timeout.value);
+    shown.push(text("timeout", Setting { value: timeout_text, origin: timeout.origin }));
+    let output = common.format(sources.origin("output"), &file)?;
+    let word = output.value.to_possible_value().map(|word| word.get_name().to_owned());
+    shown.push(maybe("output", Setting { value: word, origin: output.origin }));
     shown.extend(all(settings));
+    shown.extend(crate::store::settings::shown(&file).into_iter().map(|(key, setting)| Shown {
+        key,
+        value: setting.value,
+        origin: setting.origin,
+    }));
     let document = Document { file: file.path, settings: shown };
     if common.output().is_json() {
         output::json(&document)?;
@@ -88,6 +99,12 @@ fn all(settings: Settings) -> Vec<Shown> {
         maybe("initial_cluster", settings.initial_cluster),
         maybe("join", settings.join),
         flag("insecure", settings.insecure),
+        maybe("allowed_hosts", settings.allowed_hosts),
+        Shown {
+            key: "connections_per_address",
+            value: settings.connections_per_address.value.into(),
+            origin: settings.connections_per_address.origin,
+        },
         text("log_level", settings.log_level),
         maybe("log_format", log_format),
     ]

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
@@ -15,10 +15,12 @@ use crate::failure::Failure;
 pub(crate) const USUAL_PLACES: [&str; 2] = ["fencepost.toml", "/etc/fencepost/fencepost.toml"];
 
 /// What may stand in the file.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Content {
-    pub(crate) endpoints: Option<Vec<String>>,
+    pub(crate) endpoints: Option<Endpoints>,
+    pub(crate) timeout: Option<String>,
+    pub(crate) output: Option<String>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) listen: Option<String>,
     pub(crate) peer_listen: Option<String>,
@@ -31,6 +33,8 @@ pub(crate) struct Content {
     pub(crate) initial_cluster: Option<String>,
     pub(crate) join: Option<String>,
     pub(crate) insecure: Option<bool>,
+    pub(crate) allowed_hosts: Option<String>,
+    pub(crate) connections_per_address: Option<u32>,
     pub(crate) log_level: Option<String>,
     pub(crate) log_format: Option<String>,
     pub(crate) store_listen: Option<String>,
@@ -40,7 +44,25 @@ pub(crate) struct Content {
     pub(crate) store_cluster: Option<String>,
     pub(crate) store_audience: Option<String>,
     pub(crate) store_strict: Option<bool>,
+    pub(crate) store_same_data: Option<bool>,
     pub(crate) store_insecure: Option<bool>,
+}
+
+/// Where members are: a list, or a text with commas, as the flag takes it.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(untagged, expecting = "expected a text with commas, or a list of texts")]
+pub(crate) enum Endpoints {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl From<Endpoints> for Vec<String> {
+    fn from(endpoints: Endpoints) -> Vec<String> {
+        match endpoints {
+            Endpoints::Text(text) => text.split(',').map(str::to_owned).collect(),
+            Endpoints::List(list) => list,
+        }
+    }
 }
 
 /// A configuration file that was read; without a path, there is none.
@@ -60,6 +82,23 @@ impl ConfigFile {
             }
             None => ConfigFile::find(),
         }
+    }
+
+    /// What stands in the file under `key`, understood.
+    pub(crate) fn parsed<T>(
+        &self,
+        key: &str,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, Failure> {
+        let path = self.path.as_deref().unwrap_or("the configuration file".as_ref());
+        parse(text).map_err(|why| {
+            Failure::usage(
+                format!("cannot use the configuration file {}", path.display()),
+                format!("{key} = {text:?}: {why}"),
+                format!("correct the value of {key}"),
+            )
+        })
     }
 
     fn find() -> Result<ConfigFile, Failure> {
@@ -105,17 +144,20 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "endpoints = [\"http://a:1\"]\ndata_dir = \"d\"\nlisten = \"127.0.0.1:1\"\n\
+        let text = "endpoints = [\"http://a:1\"]\ntimeout = \"1s\"\noutput = \"json\"\ndata_dir = \"d\"\nlisten = \"127.0.0.1:1\"\n\
                     peer_listen = \"127.0.0.1:2\"\nid = 3\nadvertise = \"a:1\"\npeer_advertise = \"a:2\"\n\
                     name = \"n\"\nbootstrap = true\ninitial_cluster = \"n=a:2\"\njoin = \"b:2\"\n\
-                    insecure = true\nlog_level = \"warn\"\nlog_format = \"json\"\n\
+                    insecure = true\nallowed_hosts = \"h\"\nconnections_per_address = 9\nlog_level = \"warn\"\nlog_format = \"json\"\n\
                     store_listen = \"127.0.0.1:3\"\nstore_file = \"f\"\nstore_require_signed = true\n\
                     store_jwks = \"j\"\nstore_cluster = \"c\"\nstore_audience = \"a\"\n\
                     store_strict = true\nstore_insecure = false\n";
         let content = parsed(text).expect("every key is known").content;
-        assert_eq!(content.endpoints.as_deref(), Some(&["http://a:1".to_owned()][..]));
+        assert_eq!(content.endpoints, Some(Endpoints::List(vec!["http://a:1".to_owned()])));
+        assert_eq!(content.timeout.as_deref(), Some("1s"));
         assert_eq!((content.bootstrap, content.insecure), (Some(true), Some(true)));
         assert_eq!(content.id, Some(3));
+        assert_eq!(content.allowed_hosts.as_deref(), Some("h"));
+        assert_eq!(content.connections_per_address, Some(9));
         assert_eq!(content.log_format.as_deref(), Some("json"));
         assert_eq!((content.store_strict, content.store_insecure), (Some(true), Some(false)));
         assert_eq!(content.store_jwks.as_deref(), Some("j"));
@@ -127,6 +169,15 @@ mod tests {
         let text = refused.to_string();
         assert!(text.contains("a.toml") && text.contains("`listn`"), "{text}");
         assert!(text.contains("line 2"), "{text}");
+    }
+
+    #[test]
+    fn endpoints_are_a_list_or_a_text() {
+        let content = parsed("endpoints = \"http://a:1,http://b:2\"\n").expect("known").content;
+        let listed: Vec<String> = content.endpoints.expect("it is there").into();
+        assert_eq!(listed, ["http://a:1", "http://b:2"]);
+        let refused = parsed("endpoints = 5\n").expect_err("no text").to_string();
+        assert!(refused.contains("a text with commas"), "{refused}");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::words::parse_length;
 /// Where the service is if nothing else is said.
 const ENDPOINT: &str = "http://127.0.0.1:7420";
 
+/// How long to wait for an answer if nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Which service is meant. Every verb that talks to one takes these.
 #[derive(clap::Args, Clone, Debug)]
 #[group(skip)]
@@ -29,18 +32,17 @@ pub(crate) struct Endpoints {
     )]
     endpoints: Option<Vec<String>>,
 
-    /// How long to wait for an answer, other than for a lock
+    /// How long to wait for an answer, other than for a lock [default: 5s]
     #[arg(
         long,
         env = "FENCEPOST_TIMEOUT",
         hide_env_values = true,
         global = true,
-        default_value = "5s",
         value_parser = parse_length,
         value_name = "TIME",
         help_heading = "Global options"
     )]
-    timeout: Duration,
+    timeout: Option<Duration>,
 
     /// Read this configuration file [default: ./fencepost.toml or /etc/fencepost/fencepost.toml, if
     /// there is one]
@@ -60,10 +62,12 @@ impl Endpoints {
     /// people who look at a queue see what stands in it. An answer may take `patience`, if that is
     /// longer than what the user has said.
     pub(crate) async fn connect(&self, name: &str, patience: Duration) -> anyhow::Result<Client> {
-        let endpoints = self.resolve(None, &self.file()?)?.value;
+        let file = self.file()?;
+        let endpoints = self.resolve(None, &file)?.value;
+        let timeout = self.timeout(None, &file)?.value;
         let doing = format!("reach the service at {}", endpoints.join(", "));
         let builder = Client::builder().endpoints(endpoints).name(name);
-        let builder = builder.request_timeout(self.timeout.max(patience));
+        let builder = builder.request_timeout(timeout.max(patience));
         Ok(builder.connect().await.told(doing)?)
     }
 
@@ -77,6 +81,24 @@ impl Endpoints {
         ConfigFile::load(self.config.as_deref())
     }
 
+    /// How long to wait for an answer, and where that was said.
+    pub(crate) fn timeout(
+        &self,
+        given: Option<Origin>,
+        file: &ConfigFile,
+    ) -> Result<Setting<Duration>, Failure> {
+        Ok(match (self.timeout, &file.content.timeout, &file.path) {
+            (Some(value), ..) => {
+                Setting { value, origin: given.unwrap_or_else(|| given_by("--timeout")) }
+            }
+            (None, Some(text), Some(path)) => {
+                let value = file.parsed("timeout", text, parse_length)?;
+                Setting { value, origin: Origin::File(path.clone()) }
+            }
+            _ => Setting { value: TIMEOUT, origin: Origin::Default },
+        })
+    }
+
     /// Where the service is, and who said so. `given` is how the argument was given, if anybody
     /// wants to know.
     pub(crate) fn resolve(
@@ -86,8 +108,12 @@ impl Endpoints {
     ) -> Result<Setting<Vec<String>>, Failure> {
         let named = |value, origin| Setting { value, origin };
         let found = match (&self.endpoints, &file.content.endpoints, &file.path) {
-            (Some(listed), ..) => named(listed.clone(), given.unwrap_or(Origin::Flag)),
-            (None, Some(listed), Some(path)) => named(listed.clone(), Origin::File(path.clone())),
+            (Some(listed), ..) => {
+                named(listed.clone(), given.unwrap_or_else(|| given_by("--endpoints")))
+            }
+            (None, Some(listed), Some(path)) => {
+                named(listed.clone().into(), Origin::File(path.clone()))
+            }
             _ => named(vec![ENDPOINT.to_owned()], Origin::Default),
         };
         let value: Vec<String> = found.value.iter().map(|one| one.trim().to_owned()).collect();
@@ -103,5 +129,14 @@ impl Endpoints {
             return Err(Failure::usage(format!("cannot use the endpoint {other}"), why, remedy));
         }
         Ok(Setting { value, origin: found.origin })
+    }
+}
+
+/// Where an argument came from that was given and has a variable too.
+fn given_by(flag: &str) -> Origin {
+    let is_flag = |word: &std::ffi::OsString| word.as_encoded_bytes().starts_with(flag.as_bytes());
+    match std::env::args_os().take_while(|word| word != "--").any(|word| is_flag(&word)) {
+        true => Origin::Flag,
+        false => Origin::Environment,
     }
 }

@@ -42,7 +42,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    logs::begin(&args.log_level, Format::Text)?;
+    logs::open(Format::Text)?;
+    logs::begin(&args.log_level)?;
     let runtime = crate::common::server_runtime();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
     runtime.block_on(dev(args))

@@ -7,7 +7,7 @@ use fencepost_client::Leader;
 use serde::Serialize;
 
 use crate::common::{Common, block_on};
-use crate::failure::Told as _;
+use crate::failure::{Failure, Told as _};
 use crate::ids::LeaseId;
 use crate::lock::HoldArgs;
 
@@ -19,14 +19,15 @@ use crate::lock::HoldArgs;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The election
-    name: String,
+    #[arg(required_unless_present = "dashed")]
+    name: Option<String>,
 
     /// What the leader proclaims: its address, for one
-    #[arg(required_unless_present = "observe", conflicts_with = "observe")]
+    #[arg(required_unless_present_any = ["observe", "dashed"], conflicts_with = "observe")]
     value: Option<String>,
 
     /// Do not stand: write a line for each leader
-    #[arg(long, conflicts_with_all = ["ttl", "wait", "try_once", "meta", "grace", "command"])]
+    #[arg(long, conflicts_with_all = ["ttl", "wait", "try_once", "meta", "no_meta", "grace", "command"])]
     observe: bool,
 
     #[command(flatten)]
@@ -50,12 +51,27 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: Args, common: &Common) -> anyhow::Result<ExitCode> {
-    match args.value {
-        Some(value) => {
-            args.hold.run(common, "elect", args.name, args.command, |lock| lock.value(value))
-        }
-        None => block_on(observe(&args.name, common)),
+    // With --name, what stands first is the value.
+    let (name, value) = match args.hold.dashed() {
+        Some(_) if args.value.is_some() => return Err(named_twice().into()),
+        Some(name) => (name, args.name),
+        None => (args.name.unwrap_or_default(), args.value),
+    };
+    match value {
+        Some(value) => args.hold.run(common, "elect", name, args.command, |lock| lock.value(value)),
+        None if args.observe => block_on(observe(&name, common)),
+        None => Err(nothing_proclaimed().into()),
     }
+}
+
+fn named_twice() -> Failure {
+    let why = "it stands before the value, and after --name";
+    Failure::usage("the election is named twice", why, "name it once")
+}
+
+fn nothing_proclaimed() -> Failure {
+    let why = "a leader proclaims a value, and none was given";
+    Failure::usage("cannot stand for election", why, "give the value, or --observe")
 }
 
 /// Writes a line for each leader, and for each thing that it says.

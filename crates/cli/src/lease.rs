@@ -87,6 +87,8 @@ struct View {
     client: String,
     ttl_ms: i64,
     remaining_ms: i64,
+    /// 0 if it does not run yet.
+    expires_unix_ms: i64,
     epoch: u64,
     keys: Vec<String>,
 }
@@ -221,6 +223,7 @@ impl From<proto::Lease> for View {
             client: lease.client_id,
             ttl_ms: lease.ttl_ms,
             remaining_ms: lease.remaining_ms,
+            expires_unix_ms: lease.expires_unix_ms,
             epoch: lease.epoch,
             keys: lease.keys,
         }

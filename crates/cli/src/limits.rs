@@ -194,7 +194,7 @@ fn parse_quota(text: &str) -> Result<QuotaSetting, String> {
 }
 
 /// Bytes for people.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let binary = UNITS.iter().take(3).find(|(_, unit)| bytes >= *unit);
     match binary {
         None => format!("{bytes} B"),

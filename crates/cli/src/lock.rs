@@ -6,8 +6,10 @@
 
 mod forward;
 pub(crate) mod hold;
+mod identity;
 mod leash;
-mod processes;
+mod process;
+pub(crate) mod processes;
 mod progress;
 mod stopping;
 mod supervise;
@@ -25,6 +27,8 @@ use std::time::Duration;
 use fencepost_client::LockBuilder;
 
 use crate::common::{Common, block_on};
+use crate::failure::Failure;
+use crate::words::parse_length;
 use hold::Wish;
 use timeline::Timeline;
 
@@ -43,13 +47,17 @@ const SIGNAL_BASE: u8 = 128;
 /// its environment. If the lock is lost, the command and everything that it has started is ended
 /// before anybody else can get the lock: TERM, a grace, KILL.
 ///
+/// When the command has ended, what it has left in its process group for more than one second is stopped,
+/// and the lock is given back. What leaves the group in time, as daemons do, runs on without the lock.
+///
 /// Exit codes: the command's own; 128+n if signal n has ended it; 122 the lock was lost; 124 the
 /// lock was not obtained; 125 something else failed; 126 the command cannot be run; 127 there is no
 /// such command.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The lock
-    name: String,
+    #[arg(required_unless_present = "dashed")]
+    name: Option<String>,
 
     #[command(flatten)]
     hold: HoldArgs,
@@ -71,24 +79,32 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 pub(crate) struct HoldArgs {
     /// How long the lock outlives a holder that has gone silent
-    #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "30s", value_parser = parse_length, value_name = "TIME")]
     ttl: Duration,
 
     /// Wait at most so long [default: until it is granted]
-    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[arg(long, value_parser = parse_length, value_name = "TIME")]
     wait: Option<Duration>,
 
     /// Do not wait at all
     #[arg(long = "try", conflicts_with = "wait")]
     try_once: bool,
 
-    /// Something that others see beside the lock
+    /// Text that others see beside the lock [default: user, host, process and program]
     #[arg(long, value_name = "TEXT")]
     meta: Option<String>,
 
+    /// Show no text beside the lock
+    #[arg(long, conflicts_with = "meta")]
+    no_meta: bool,
+
+    /// The name, if it begins with a dash: --name=-d
+    #[arg(long = "name", id = "dashed", value_name = "NAME")]
+    dashed: Option<String>,
+
     /// How long the command has between TERM and KILL if the lock is lost [default: a sixth of the
     /// TTL, at most 5s]
-    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[arg(long, value_parser = parse_length, value_name = "TIME")]
     grace: Option<Duration>,
 
     /// The exit code if the lock is not obtained
@@ -102,7 +118,12 @@ pub(crate) struct HoldArgs {
 
 pub(crate) fn run(args: Args, common: &Common) -> anyhow::Result<ExitCode> {
     let (shared, permits) = (args.shared, args.permits);
-    args.hold.run(common, "lock", args.name, args.command, |lock| match permits {
+    if args.name.is_some() && args.hold.dashed.is_some() {
+        let why = "it stands by itself, and after --name";
+        return Err(Failure::usage("the lock is named twice", why, "name it once").into());
+    }
+    let name = args.name.or(args.hold.dashed()).unwrap_or_default();
+    args.hold.run(common, "lock", name, args.command, |lock| match permits {
         Some(permits) => lock.permits(permits),
         None if shared => lock.shared(),
         None => lock,
@@ -121,7 +142,11 @@ impl HoldArgs {
         command: Vec<OsString>,
         describe: impl FnOnce(LockBuilder) -> LockBuilder,
     ) -> anyhow::Result<ExitCode> {
+        if command.is_empty() && std::env::args_os().next_back().is_some_and(|last| last == "--") {
+            return Err(nothing_to_run().into());
+        }
         let timeline = Timeline::plan(self.ttl, self.grace)?;
+        let meta = self.text(&command);
         let wish = Wish {
             name: name.clone(),
             timeline,
@@ -133,6 +158,7 @@ impl HoldArgs {
         let work = async {
             let client = common.connect(verb).await?;
             let lock = describe(self.patience(client.lock(name).signed_if_possible()));
+            let lock = lock.metadata(meta);
             wish.fulfil(client, lock).await
         };
         Ok(ExitCode::from(block_on(work).unwrap_or_else(|error| {
@@ -142,16 +168,35 @@ impl HoldArgs {
     }
 
     fn patience(&self, lock: LockBuilder) -> LockBuilder {
-        let lock = match (self.try_once, self.wait) {
+        match (self.try_once, self.wait) {
             (true, _) => lock.try_once(),
             (false, Some(at_most)) => lock.wait(at_most),
             (false, None) => lock.wait_forever(),
-        };
-        match &self.meta {
-            Some(meta) => lock.metadata(meta.clone()),
-            None => lock,
         }
     }
+
+    /// The name, if it was given as an option.
+    pub(crate) fn dashed(&self) -> Option<String> {
+        self.dashed.clone()
+    }
+
+    /// What others see beside the lock.
+    fn text(&self, command: &[OsString]) -> String {
+        match &self.meta {
+            Some(meta) => meta.clone(),
+            None if self.no_meta => String::new(),
+            None => identity::own(command),
+        }
+    }
+}
+
+/// A variable that is empty must not hold a lock for ever.
+fn nothing_to_run() -> Failure {
+    Failure::usage(
+        "there is no command after --",
+        "it is empty: a variable without a value, perhaps",
+        "name the command, or leave -- out to hold the lock until Ctrl-C",
+    )
 }
 
 /// Says something to people. Whoever has closed standard error does not want to hear it.

@@ -29,6 +29,10 @@ pub(crate) struct HolderView {
     pub(crate) token: i64,
     pub(crate) since_ms: i64,
     pub(crate) remaining_ms: i64,
+    pub(crate) expires_unix_ms: i64,
+    pub(crate) create_revision: i64,
+    pub(crate) mod_revision: i64,
+    pub(crate) version: i64,
     pub(crate) metadata: String,
     /// Only if an operator has asked for the lock: how long this holder still has it.
     #[serde(skip_serializing_if = "is_none_left")]
@@ -42,6 +46,7 @@ pub(crate) struct WaiterView {
     pub(crate) lease: LeaseId,
     pub(crate) mode: &'static str,
     pub(crate) waiting_ms: i64,
+    pub(crate) create_revision: i64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -89,6 +94,10 @@ impl From<proto::Holder> for HolderView {
             token: holder.fencing_token,
             since_ms: holder.since_ms,
             remaining_ms: holder.remaining_ms,
+            expires_unix_ms: holder.expires_unix_ms,
+            create_revision: holder.create_revision,
+            mod_revision: holder.mod_revision,
+            version: holder.version,
             metadata: String::from_utf8_lossy(&holder.metadata).into_owned(),
             until_ms: holder.until_ms,
         }
@@ -103,6 +112,7 @@ impl From<proto::Waiter> for WaiterView {
             lease: LeaseId(waiter.lease_id),
             mode: mode(waiter.mode),
             waiting_ms: waiter.waiting_ms,
+            create_revision: waiter.create_revision,
         }
     }
 }

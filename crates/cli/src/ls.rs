@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
     if common.output().is_json() {
         output::json(&Document { locks })?;
     } else {
-        let headings = ["NAME", "MODE", "HOLDER", "TOKEN", "SINCE", "LEFT", "WAITING"];
+        let headings = ["NAME", "MODE", "HOLDER", "TOKEN", "SINCE", "LEFT", "WAITING", "METADATA"];
         output::table(&headings, locks.iter().map(row).collect())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -84,5 +84,6 @@ fn row(lock: &Listed) -> Vec<String> {
         told(&|holder| length(holder.since_ms)),
         told(&|holder| length(holder.remaining_ms)),
         lock.waiting.to_string(),
+        first.map_or_else(String::new, |holder| cell(&holder.metadata)),
     ]
 }

@@ -3,13 +3,17 @@
 //! One file per verb. A new verb is a module with `Args` and `run`, a variant of [`Verb`] and one
 //! arm of [`dispatch`]. A verb that talks to the service is also given [`common::Common`].
 
+mod allocator;
 mod banner;
 mod bench;
+mod blocked;
+mod client;
 mod common;
 mod completions;
 mod config;
 mod config_file;
 mod connect;
+mod delete;
 mod demo;
 mod dev;
 mod elect;
@@ -46,7 +50,7 @@ mod watch;
 mod watchdog;
 mod words;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -82,8 +86,10 @@ enum Verb {
     Watch(watch::Args),
     Unlock(unlock::Args),
     Release(release::Args),
+    Delete(delete::Args),
     Repl(repl::Args),
     Lease(lease::Args),
+    Client(client::Args),
     Kv(kv::Args),
     Status(status::Args),
     Member(member::Args),
@@ -108,7 +114,7 @@ enum Verb {
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match dispatch(cli.verb, &cli.common, &Sources::of(&matches)) {
+    let code = match dispatch(cli.verb, &cli.common, &Sources::of(&matches)) {
         Ok(code) => code,
         // Whoever read the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -116,7 +122,9 @@ fn main() -> ExitCode {
             tell(&error);
             failure::exit_code(&error)
         }
-    }
+    };
+    logs::flush();
+    code
 }
 
 fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<ExitCode> {
@@ -132,8 +140,10 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Watch(args) => watch::run(&args, common),
         Verb::Unlock(args) => unlock::run(&args, common),
         Verb::Release(args) => release::run(&args, common),
+        Verb::Delete(args) => delete::run(&args, common),
         Verb::Repl(args) => repl::run(&args, common),
         Verb::Lease(args) => lease::run(&args, common),
+        Verb::Client(args) => client::run(&args, common),
         Verb::Kv(args) => kv::run(args, common),
         Verb::Status(args) => status::run(&args, common),
         Verb::Member(args) => member::run(args, common),
@@ -157,8 +167,7 @@ fn tell(error: &anyhow::Error) {
     let whole = error.to_string();
     // A message of one line is no such message: then its causes say the rest.
     let text = if whole.contains('\n') { whole } else { format!("{error:#}") };
-    // Whoever has closed standard error does not want to hear it.
-    let _ = writeln!(io::stderr(), "error: {}", text.replace('\n', "\n       "));
+    logs::report_fatal(&text);
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use fencepost_client::{Client, NewMember};
+use fencepost_client::NewMember;
 use serde::Serialize;
 
 use crate::common::{Common, block_on};
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the members
+    /// List the members, and which of them are reachable
     Ls,
     /// Add a member that only follows until it is promoted, or change a member's addresses
     ///
@@ -62,43 +62,44 @@ pub(crate) fn run(args: Args, common: &Common) -> anyhow::Result<ExitCode> {
     block_on(async {
         let client = common.connect_patiently("member", CHANGE_PATIENCE).await?;
         let text = match args.action {
-            Action::Ls => None,
+            Action::Ls => {
+                let members = member_view::settled(&client).await?;
+                list(common, &Document { members: members.clone() })?;
+                member_view::check_health(&members)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             Action::Add { name, id, peer, client: door } => {
                 let text = format!("{} ({id}) follows, and does not vote yet", plain(&name));
                 let doing = format!("add the member {}", plain(&name));
                 let new = NewMember { id: id.0, name, peer_address: peer, client_address: door };
                 client.add_member(new).await.told(doing)?;
-                Some(text)
+                text
             }
             Action::Promote { member } => {
                 let MemberView { id, name, .. } = member_view::named(&client, &member).await?;
                 let doing = format!("let the member {} vote", plain(&name));
                 client.promote_member(id.0).await.told(doing)?;
-                Some(format!("{} ({id}) votes", plain(&name)))
+                format!("{} ({id}) votes", plain(&name))
             }
             Action::Rm { member } => {
                 let MemberView { id, name, .. } = member_view::named(&client, &member).await?;
                 let doing = format!("take the member {} out", plain(&name));
                 client.remove_member(id.0).await.told(doing)?;
-                Some(format!("{} ({id}) is no member any more", plain(&name)))
+                format!("{} ({id}) is no member any more", plain(&name))
             }
         };
-        tell(&client, common, text).await
+        if common.output().is_json() {
+            list(common, &Document { members: member_view::all(&client).await? })?;
+        } else {
+            output::line(&text)?;
+        }
+        Ok(ExitCode::SUCCESS)
     })
 }
 
-/// The members as they are now; for people only if nothing else is to be said.
-async fn tell(client: &Client, common: &Common, text: Option<String>) -> anyhow::Result<ExitCode> {
-    match text {
-        Some(text) if !common.output().is_json() => output::line(&text)?,
-        _ => {
-            let members = member_view::all(client).await?;
-            if common.output().is_json() {
-                output::json(&Document { members })?;
-            } else {
-                output::table(&HEADINGS, members.iter().map(MemberView::row).collect())?;
-            }
-        }
+fn list(common: &Common, document: &Document) -> anyhow::Result<()> {
+    if common.output().is_json() {
+        return output::json(document);
     }
-    Ok(ExitCode::SUCCESS)
+    output::table(&HEADINGS, document.members.iter().map(MemberView::row).collect())
 }

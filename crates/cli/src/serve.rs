@@ -3,25 +3,27 @@
 mod farewell;
 mod reload;
 mod reporter;
+mod startup;
 
-use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use fencepost_node::peer::Listed;
 use fencepost_node::shell;
-use fencepost_node::shell::{Ended, Origin, RunningNode};
-use fencepost_server::{Listeners, Server};
+use fencepost_node::shell::{Ended, Origin, RunningNode, descriptors};
+use fencepost_server::{AllowedHosts, Listeners, Server, Tuning};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use self::reporter::Reporter;
+use self::startup::Progress;
 use crate::common::Common;
 use crate::failure::Failure;
 use crate::origin::Sources;
 use crate::settings::{self, Settings};
-use crate::{banner, logs, signals};
+use crate::{allocator, banner, logs, signals};
 
 /// Run one node.
 ///
@@ -34,18 +36,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Result<ExitCode> {
-    let settings = Settings::resolve(args.settings, sources, &common.endpoints.file()?)?;
+    let file = common.endpoints.file();
+    logs::open(settings::expected_format(args.settings.log_format(), &file))?;
+    let settings = Settings::resolve(args.settings, sources, &file?)?;
+    let level = logs::begin(&settings.log_level.value)?;
     refuse_open_addresses(&settings)?;
     let origin = beginning(&settings)?;
     refuse_nobodys_address(&settings, &origin)?;
-    let level = logs::begin(&settings.log_level.value, settings.log_format.value)?;
     let runtime = crate::common::server_runtime();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
     runtime.block_on(async {
         let reload = reload::Reload { level, settings: settings.clone(), common: common.clone() };
         let reloads = tokio::spawn(reload.run(signals::hang_ups()?));
+        let returns = tokio::spawn(allocator::return_freed_memory());
         let code = serve(&settings, origin).await;
         reloads.abort();
+        returns.abort();
         code
     })
 }
@@ -93,6 +99,7 @@ fn refuse_nobodys_address(settings: &Settings, origin: &Origin) -> Result<(), Fa
 }
 
 async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
+    let tuning = tuning(settings)?;
     // From here on: one that came between two steps would be lost.
     let mut signals = signals::End::listen()?;
     let listeners = Listeners {
@@ -104,16 +111,20 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
     };
     let clients = listeners.clients.local_addr()?;
     let (tell, ended) = oneshot::channel();
-    let given = given(settings, origin, clients, tell);
+    let progress = Progress::default();
+    let reporter = Reporter::new(tell, progress.clone());
+    let given = given(settings, origin, clients, reporter);
+    let started = tokio::task::spawn_blocking(move || shell::start(given));
     let node = tokio::select! {
-        started = tokio::task::spawn_blocking(move || shell::start(given)) => started??,
+        started = started => started??,
+        never = startup::answer_probes(&listeners.clients, &progress) => match never {},
         // It may wait for others, for as long as it takes.
         signal = signals.heard() => {
             tracing::info!(signal, "ended before it had started");
-            std::process::exit(0);
+            exit(0);
         }
     };
-    let server = match Server::start(node.handle(), listeners).await {
+    let server = match Server::start_with(node.handle(), listeners, tuning).await {
         Ok(server) => server,
         // A node that was taken out of its cluster can end before its server has started.
         Err(why) => {
@@ -123,22 +134,21 @@ async fn serve(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> 
             };
         }
     };
-    // A server serves whether or not somebody reads what it says.
-    let _ = banner::show(
-        &mut io::stderr(),
-        &node.handle().status(),
-        (clients, server.json_tcp_address()),
-        &settings.data_dir.value,
-    );
-    tell_service_manager(NotifyState::Ready);
-    let ended = wait(&mut signals, ended).await?;
+    let show = || {
+        let addresses = (clients, server.json_tcp_address());
+        banner::show(&node.handle().status(), addresses, &settings.data_dir.value);
+    };
+    let ended = tokio::select! {
+        ended = wait(&mut signals, ended) => ended?,
+        never = startup::announce(&server, show) => match never {},
+    };
     tell_service_manager(NotifyState::Stopping);
     let ended = tokio::select! {
         ended = end(node, server, ended) => ended?,
         // Nothing is lost by it: what was confirmed is durable.
         signal = signals.heard() => {
             tracing::warn!(signal, "told twice to end: ending at once");
-            std::process::exit(1);
+            exit(1);
         }
     };
     report(ended)
@@ -156,6 +166,36 @@ fn report(ended: Ended) -> anyhow::Result<ExitCode> {
         }
         Ended::Failed(why) => bail!(why),
     }
+}
+
+/// What is set of the server, with so many connections that there are descriptors left for the log.
+fn tuning(settings: &Settings) -> Result<Tuning, Failure> {
+    let usual = Tuning::default();
+    let Some(room) = descriptors::client_connections() else {
+        return Err(Failure::new(
+            "cannot start: too few files can be open at once",
+            format!("the limit is {}, and each connection is one", descriptors::limit()),
+            "raise it with `ulimit -n 65536` or `LimitNOFILE=65536`, and start again",
+        ));
+    };
+    if room < usual.connections_max {
+        tracing::info!(connections = room, "the limit of open files bounds the connections");
+    }
+    let hosts = settings.allowed_hosts.value.as_deref().unwrap_or_default();
+    let hosts = hosts.split(',').map(str::trim).chain(settings.advertise.value.as_deref());
+    let per_address = settings.connections_per_address.value;
+    Ok(Tuning {
+        connections_max: room.min(usual.connections_max),
+        address_connections_max: per_address.and_then(|max| usize::try_from(max).ok()),
+        allowed_hosts: AllowedHosts::new(hosts),
+        ..usual
+    })
+}
+
+/// Ends the process at once, after its last log lines.
+fn exit(code: i32) -> ! {
+    logs::flush();
+    std::process::exit(code)
 }
 
 async fn listen(what: &str, flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -206,16 +246,17 @@ fn given(
     settings: &Settings,
     origin: Origin,
     clients: SocketAddr,
-    ended: oneshot::Sender<Ended>,
+    reporter: Reporter,
 ) -> shell::Settings {
     let name = settings.name.value.clone();
     let name = name.unwrap_or_else(|| format!("node-{}", clients.port()));
     shell::Settings {
+        name_must_match: settings.name.value.is_some(),
         peer_listen: settings.peer_listen.value,
         peer_advertised: settings.peer_advertise.value.clone(),
         client: advertised(settings.advertise.value.clone(), clients),
         origin,
-        observers: vec![Box::new(reporter::Reporter::new(ended))],
+        observers: vec![Box::new(reporter)],
         ..shell::Settings::new(settings.data_dir.value.clone(), &name)
     }
 }

@@ -116,6 +116,22 @@ pub(crate) struct Args {
     #[arg(long, env = "FENCEPOST_INSECURE", hide_env_values = true, value_parser = BoolishValueParser::new())]
     insecure: bool,
 
+    /// Names under which clients over HTTP may reach the node, beside IP addresses, localhost and
+    /// the name in --advertise; *.example.com for all below one, * for any
+    #[arg(long, env = "FENCEPOST_ALLOWED_HOSTS", hide_env_values = true, value_name = "NAME,…")]
+    allowed_hosts: Option<String>,
+
+    /// Client connections that one address may have [default: a quarter of all; from this machine,
+    /// three quarters]
+    #[arg(
+        long,
+        env = "FENCEPOST_CONNECTIONS_PER_ADDRESS",
+        hide_env_values = true,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    connections_per_address: Option<u32>,
+
     /// What to log: error, warn, info, debug, trace [default: info]
     #[arg(long, env = "FENCEPOST_LOG_LEVEL", hide_env_values = true, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -123,6 +139,22 @@ pub(crate) struct Args {
     /// How log lines look [default: text]
     #[arg(long, env = "FENCEPOST_LOG_FORMAT", hide_env_values = true, value_name = "FORMAT")]
     log_format: Option<Format>,
+}
+
+impl Args {
+    /// How log lines look, by a flag or the environment.
+    pub(crate) fn log_format(&self) -> Option<Format> {
+        self.log_format
+    }
+}
+
+/// How log lines look, as far as that can be known before the settings are, which may be wrong.
+pub(crate) fn expected_format(given: Option<Format>, file: &Result<ConfigFile, Failure>) -> Format {
+    let filed = || {
+        let word = file.as_ref().ok()?.content.log_format.as_deref()?;
+        Format::from_str(word, false).ok()
+    };
+    given.or_else(filed).unwrap_or_default()
 }
 
 /// How a node is set up, with where each value came from.
@@ -140,6 +172,8 @@ pub(crate) struct Settings {
     pub(crate) initial_cluster: Setting<Option<String>>,
     pub(crate) join: Setting<Option<String>>,
     pub(crate) insecure: Setting<bool>,
+    pub(crate) allowed_hosts: Setting<Option<String>>,
+    pub(crate) connections_per_address: Setting<Option<u32>>,
     pub(crate) log_level: Setting<String>,
     pub(crate) log_format: Setting<Format>,
 }
@@ -197,6 +231,12 @@ impl Settings {
             ),
             join: layers.given_or("peers", joined, layers.maybe("join", args.join, content.join)),
             insecure: layers.flag("insecure", args.insecure, content.insecure),
+            allowed_hosts: layers.maybe("allowed_hosts", args.allowed_hosts, content.allowed_hosts),
+            connections_per_address: layers.maybe(
+                "connections_per_address",
+                args.connections_per_address,
+                layers.positive("connections_per_address", content.connections_per_address)?,
+            ),
             log_level: layers.pick(
                 "log_level",
                 args.log_level,
@@ -368,6 +408,15 @@ impl Layers<'_> {
             number => Ok(number),
         };
         let found = self.parsed(id, filed.map(|number| number.to_string()), within)?;
+        Ok(found.flatten())
+    }
+
+    fn positive(&self, id: &str, filed: Option<u32>) -> Result<Option<u32>, Failure> {
+        let above_zero = |_: &str| match filed {
+            Some(0) => Err("it is at least 1"),
+            number => Ok(number),
+        };
+        let found = self.parsed(id, filed.map(|number| number.to_string()), above_zero)?;
         Ok(found.flatten())
     }
 

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::blocked;
 use crate::common::{Common, block_on};
 use crate::failure::Told as _;
 use crate::lock_view::{HolderView, LockView, WaiterView};
@@ -68,6 +69,9 @@ fn tell(lock: &LockView, reasons: &[String]) -> anyhow::Result<()> {
     }
     for reason in reasons {
         output::line(&plain(reason))?;
+    }
+    if let Some(key) = blocked::by(!lock.holders.is_empty(), &lock.foreign) {
+        output::line(&blocked::remedy(key))?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `fencepost status`: how the cluster is.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use fencepost_client::{Client, proto};
 use serde::Serialize;
@@ -10,16 +9,13 @@ use crate::common::{Common, block_on};
 use crate::failure::Told as _;
 use crate::ids::MemberId;
 use crate::limits;
-use crate::member_view::{self, HEADINGS, MemberView};
+use crate::member_view::{self, ASK_MAX, ASK_PAUSE, HEADINGS, MemberView, check_health};
 use crate::output;
 use crate::words::{length, plain};
 
-/// How often a cluster without a leader is asked again, and after how long: two elections.
-const ASK_MAX: u32 = 20;
-const ASK_PAUSE: Duration = Duration::from_millis(100);
-
 /// Show how the cluster is: its revision, its leader, its members
 #[derive(clap::Args)]
+#[command(after_help = "The exit code is 1 without a leader or a majority of reachable voters.")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -30,6 +26,15 @@ struct Document {
     /// Null if there is none.
     leader: Option<String>,
     members: Vec<MemberView>,
+    disk: DiskView,
+}
+
+/// The disk of the member that answers.
+#[derive(Serialize)]
+struct DiskView {
+    free_bytes: u64,
+    reserve_bytes: u64,
+    low: bool,
 }
 
 pub(crate) fn run(_args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
@@ -46,12 +51,18 @@ pub(crate) fn run(_args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
         term: header.raft_term,
         leader: leader.map(|member| member.name.clone()),
         members,
+        disk: DiskView {
+            free_bytes: status.disk_free_bytes,
+            reserve_bytes: status.disk_reserve_bytes,
+            low: status.disk_low,
+        },
     };
     if common.output().is_json() {
         output::json(&document)?;
     } else {
         tell(&document, &status, &header)?;
     }
+    check_health(&document.members)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,11 +73,24 @@ async fn settled(client: &Client) -> anyhow::Result<proto::StatusResponse> {
     loop {
         let status = client.status().await.told("look at the cluster")?;
         asked += 1;
-        let is_led = status.members.iter().any(|member| member.role == "leader");
-        if is_led || asked == ASK_MAX {
+        let is_healthy = check_health(&member_view::sorted(status.members.clone())).is_ok();
+        if is_healthy || asked == ASK_MAX {
             return Ok(status);
         }
         tokio::time::sleep(ASK_PAUSE).await;
+    }
+}
+
+/// How full the disk of the member is that answers.
+fn disk(status: &proto::StatusResponse) -> String {
+    let size = limits::size;
+    let reserve = size(status.disk_reserve_bytes);
+    match status.disk_low {
+        true => format!(
+            "{} free, below the reserve of {reserve}: a leader refuses what grows (disk_full)",
+            size(status.disk_free_bytes)
+        ),
+        false => format!("{} free, {reserve} of it in reserve", size(status.disk_free_bytes)),
     }
 }
 
@@ -88,6 +112,9 @@ fn tell(
     line("state", &limits::usage(status.used_bytes, status.quota_bytes))?;
     if status.no_space {
         line("alarm", "NOSPACE: a key was refused, see `fencepost limits show`")?;
+    }
+    if status.disk_reserve_bytes > 0 {
+        line("disk", &disk(status))?;
     }
     if header.incarnation > 0 {
         line("incarnation", &format!("{}, restored from a backup", header.incarnation))?;

@@ -7,14 +7,13 @@ mod banner;
 mod keys;
 pub(crate) mod settings;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use fencepost_fence::OpenError;
 use fencepost_fence::store::{Store, StoreConfig};
-use fencepost_fence::{OpenError, Repeats};
 use sd_notify::NotifyState;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -25,6 +24,7 @@ use crate::failure::Failure;
 use crate::origin::Sources;
 use crate::output::{self, Output};
 use crate::serve::tell_service_manager;
+use crate::settings::expected_format;
 use crate::{logs, signals};
 
 /// Run a small data store that refuses the writes of holders who come too late
@@ -48,9 +48,11 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Result<ExitCode> {
-    let settings = Settings::resolve(args.settings, sources, &common.endpoints.file()?)?;
+    let file = common.endpoints.file();
+    logs::open(expected_format(args.settings.log_format(), &file))?;
+    let settings = Settings::resolve(args.settings, sources, &file?)?;
+    logs::begin(&settings.log_level)?;
     refuse_open_address(&settings)?;
-    logs::begin(&settings.log_level, settings.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
     runtime.block_on(serve(&settings, common.output()))
@@ -73,7 +75,7 @@ async fn serve(settings: &Settings, output: Output) -> anyhow::Result<ExitCode> 
     let mut signals = signals::End::listen()?;
     let mut config = StoreConfig::new(&settings.file);
     config.signatures = keys::signatures(settings)?;
-    config.repeats = if settings.strict { Repeats::Refused } else { Repeats::Accepted };
+    config.repeats = settings.repeats;
     let listener = listen(settings.listen).await?;
     let address = listener.local_addr()?;
     let opened = tokio::task::spawn_blocking(move || Store::open(&config)).await?;
@@ -82,8 +84,7 @@ async fn serve(settings: &Settings, output: Output) -> anyhow::Result<ExitCode> 
         let (file, require_signed) = (settings.file.as_path(), settings.require_signed);
         output::json(&Document { listen: address, file, require_signed })?;
     } else {
-        // A store serves whether or not somebody reads what it says.
-        let _ = banner::show(&mut io::stderr(), settings, address);
+        banner::show(settings, address);
     }
     tell_service_manager(NotifyState::Ready);
     let end = async {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use fencepost_client::Token;
+use fencepost_client::{Error, Token};
 use serde::Serialize;
 
 use crate::common::{Common, block_on};
-use crate::failure::Told as _;
+use crate::failure::{Failure, Told as _};
 use crate::ids::LeaseId;
 use crate::words::plain;
 
@@ -38,7 +38,16 @@ pub(crate) fn run(args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
     let released = block_on(async {
         let client = common.connect("unlock").await?;
         let answer = client.unlock(name, args.lease.0, Token(args.token)).await;
-        Ok(answer.told(format!("release the lock {}", plain(name)))?)
+        let doing = format!("release the lock {}", plain(name));
+        match answer {
+            // What is usually right, a new lease, is no help to somebody who gives a lock back.
+            Err(Error::Rejected { code, message, .. }) if code == "lease_not_found" => {
+                let why = format!("{message} ({code}): it has ended, or was never there");
+                let remedy = "what it held is free; `fencepost show` says who holds the lock now";
+                Err(Failure::new(format!("cannot {doing}"), why, remedy).into())
+            }
+            answer => Ok(answer.told(doing)?),
+        }
     })?;
     let text = match released {
         true => format!("released {}", plain(name)),

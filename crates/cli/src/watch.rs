@@ -3,11 +3,11 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use fencepost_client::{Watch, proto};
+use fencepost_client::{Client, Error, Watch, proto};
 use serde::Serialize;
 
 use crate::common::{Common, block_on};
-use crate::failure::Told as _;
+use crate::failure::{Failure, Told as _};
 use crate::ids::LeaseId;
 use crate::key_view::{self, Text};
 use crate::words::{length, plain};
@@ -16,7 +16,7 @@ use crate::{output, signals};
 /// Tell what happens to keys and locks, a line for each event, until interrupted
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The key; all keys without it. The keys of a lock begin with its name and a slash
+    /// The key, or the lock; everything without it
     key: Option<String>,
 
     /// All keys that begin with KEY
@@ -67,39 +67,107 @@ pub(crate) fn run(args: &Args, common: &Common) -> anyhow::Result<ExitCode> {
             Some(key) => (key.clone(), format!("watch {}", plain(key))),
             None => (String::new(), "watch all keys".to_owned()),
         };
-        let is_one = args.key.is_some() && !args.prefix;
-        let watch = if is_one { client.watch(key) } else { client.watch_prefix(key) };
-        let mut watch = watch.lock_events();
         if let Some(revision) = args.from {
-            watch = watch.from(revision);
+            refuse_future(&client, revision).await?;
         }
+        let begin = |watch: Watch| match args.from {
+            Some(revision) => watch.lock_events().from(revision),
+            None => watch.lock_events(),
+        };
+        let mut watches = match args.key.is_some() && !args.prefix {
+            // The queue of the lock of that name has keys of its own.
+            true => {
+                let queue = client.watch_prefix(format!("{key}/"));
+                vec![begin(client.watch(key.clone())), begin(queue)]
+            }
+            false => vec![begin(client.watch_prefix(key.clone()))],
+        };
+        let lock = (watches.len() > 1).then_some(&*key);
+        let shown = Shown { what: &what, lock, is_json: common.output().is_json() };
         tokio::select! {
-            ended = follow(&mut watch, &what, args.from, common.output().is_json()) => ended?,
+            ended = shown.follow(&mut watches, args.from) => ended?,
             _ = signals.heard() => {}
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn follow(
-    watch: &mut Watch,
-    what: &str,
-    from: Option<i64>,
+/// A watch from a revision that is not there yet would wait without a word, most likely for ever.
+async fn refuse_future(client: &Client, revision: i64) -> anyhow::Result<()> {
+    let doing = format!("watch from revision {revision}");
+    let page = proto::RangeRequest { key: "/".to_owned(), ..Default::default() };
+    let answer = client.kv().range_as(page).await.told(&doing)?;
+    let present = answer.header.map_or(i64::MAX, |header| header.revision);
+    if revision <= present.saturating_add(1) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format!("cannot {doing}"),
+        format!("the present revision is {present} (revision_future)"),
+        format!("begin at revision {} or earlier, or without --from", present + 1),
+    )
+    .into())
+}
+
+/// How events are shown.
+struct Shown<'a> {
+    what: &'a str,
+    /// The lock whose queue is watched beside its key.
+    lock: Option<&'a str>,
     is_json: bool,
-) -> anyhow::Result<()> {
-    let present = watch.started().await.told(what)?;
-    let revision = from.unwrap_or(present + 1);
-    // On standard error, because it is no event. Whoever starts a watch can wait for it.
-    let _ = writeln!(io::stderr(), "watching from revision {revision}");
-    while let Some(event) = watch.next().await {
-        let document = Document::from(event.told(what)?);
-        if is_json {
-            output::json(&document)?;
-        } else {
-            output::line(&document.line())?;
+}
+
+impl Shown<'_> {
+    async fn follow(&self, watches: &mut [Watch], from: Option<i64>) -> anyhow::Result<()> {
+        let mut present = i64::MAX;
+        for watch in watches.iter_mut() {
+            present = present.min(watch.started().await.told(self.what)?);
+        }
+        let revision = from.unwrap_or(present.saturating_add(1));
+        // On standard error, because it is no event. Scripts that start a watch can wait for it.
+        let _ = writeln!(io::stderr(), "watching from revision {revision}");
+        match watches {
+            [one] => {
+                while let Some(event) = one.next().await {
+                    self.tell(event)?;
+                }
+            }
+            [key, queue] => {
+                let next = async |one: &mut Watch| one.next().await;
+                loop {
+                    let event = tokio::select! {
+                        event = next(key) => event,
+                        event = next(queue) => event,
+                    };
+                    let Some(event) = event else { break };
+                    self.tell(event)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tell(&self, event: Result<proto::Event, Error>) -> anyhow::Result<()> {
+        let event = event.told(self.what)?;
+        if self.lock.is_some_and(|lock| !is_about(lock, &event)) {
+            return Ok(());
+        }
+        let document = Document::from(event);
+        match self.is_json {
+            true => output::json(&document),
+            false => output::line(&document.line()),
         }
     }
-    Ok(())
+}
+
+/// Whether an event is about the key of that name, or about a place in the queue of the lock.
+fn is_about(lock: &str, event: &proto::Event) -> bool {
+    let key = event.kv.as_ref().map_or("", |kv| &*kv.key);
+    let Some(rest) = key.strip_prefix(lock) else { return false };
+    let place = rest.strip_prefix('/').unwrap_or_default();
+    let is_place = !place.is_empty() && place.bytes().all(|one| one.is_ascii_hexdigit());
+    rest.is_empty() || is_place
 }
 
 impl From<proto::Event> for Document {

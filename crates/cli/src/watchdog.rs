@@ -25,6 +25,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::lock::processes::ProcFs;
 use crate::lock::timeline::Moment;
 use crate::lock::vigil::{Action, Vigil};
 use crate::lock::words::{READY, WATCHING, Word, take_line};
@@ -69,6 +70,7 @@ struct Watchdog {
     vigil: Vigil,
     supervisor: Pid,
     spare: Vec<Pid>,
+    system: ProcFs,
     work: Option<Work>,
     timer: OwnedFd,
     supervisor_words: File,
@@ -86,6 +88,7 @@ impl Watchdog {
             vigil: Vigil::new(Duration::from_micros(args.grace)),
             supervisor,
             spare,
+            system: ProcFs::open()?,
             work: None,
             timer: timerfd_create(TimerfdClockId::Boottime, flags)?,
             supervisor_words: File::from(io::stdin().as_fd().try_clone_to_owned()?),
@@ -137,7 +140,8 @@ impl Watchdog {
             // What cannot be understood changes nothing: the moment that was named last stands.
             let Some(word) = Word::parse(&line) else { continue };
             if let Word::Group(group) = word {
-                self.work = Some(Work::new(group, self.supervisor, self.spare.clone()));
+                let (spare, system) = (self.spare.clone(), self.system.clone());
+                self.work = Some(Work::new(group, self.supervisor, spare, system));
             }
             let action = self.vigil.hear(word, Moment::now());
             if action.is_some_and(|action| self.act(action)) {

@@ -25,16 +25,22 @@ mod help;
 mod herd;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/late_release.rs"]
+mod late_release;
 #[path = "cli/leases.rs"]
 mod leases;
 #[path = "cli/limits.rs"]
 mod limits;
 #[path = "cli/locks.rs"]
 mod locks;
+#[path = "cli/logs.rs"]
+mod logs;
 #[path = "cli/members.rs"]
 mod members;
 #[path = "cli/repl.rs"]
 mod repl;
+#[path = "cli/resources.rs"]
+mod resources;
 #[path = "cli/rolling.rs"]
 mod rolling;
 #[path = "cli/serve.rs"]

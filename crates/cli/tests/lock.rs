@@ -256,3 +256,123 @@ fn the_helpers_are_not_in_the_help() {
     assert!(help.contains("lock") && help.contains("elect"), "{help}");
     assert!(!help.contains("__"), "{help}");
 }
+
+#[test]
+fn a_name_that_begins_with_a_dash_can_be_locked() {
+    let server = Server::start();
+    let script = ["--", "sh", "-c", "echo $FENCEPOST_LOCK"];
+    let (code, out, err) = server.output(&[&["lock", "--name=-d"][..], &script].concat());
+    assert_eq!((code, out.as_str()), (0, "-d\n"), "{err}");
+    let elect = [&["elect", "--name=-d", "me"][..], &script].concat();
+    assert_eq!(server.output(&elect).1, "-d\n");
+    assert_eq!(server.output(&["lock", "job", "--name=-d", "--", "true"]).0, 2);
+    assert_eq!(server.output(&["lock", "--", "true"]).0, 2);
+    assert_eq!(server.output(&["elect", "--name=-d"]).0, 2);
+}
+
+#[test]
+fn dashes_with_nothing_behind_them_hold_no_lock() {
+    let server = Server::start();
+    let (code, _, err) = server.output(&["lock", "job", "--"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("no command after --") && err.lines().count() == 3, "{err}");
+}
+
+#[test]
+fn a_ttl_that_makes_no_sense_is_explained() {
+    let server = Server::start();
+    let (code, _, err) = server.output(&lock(&["--ttl", "10ms"], "true"));
+    assert_eq!(code, 2);
+    assert!(err.contains("a TTL of 10ms is too short") && !err.contains("grace"), "{err}");
+    for flag in ["--ttl", "--wait", "--grace"] {
+        let (code, _, err) = server.output(&lock(&[flag, "10"], "true"));
+        assert_eq!(code, 2);
+        assert!(err.contains("a length of time is written as 500ms, 30s, 5m or 1h"), "{err}");
+    }
+}
+
+#[test]
+fn a_holder_says_who_it_is_unless_told_not_to() {
+    let server = Server::start();
+    let metadata = |arguments: &[&str]| {
+        let mut holder = server.run(&lock(arguments, WAITS));
+        assert_eq!(holder.line(), "up");
+        let (code, out, err) = server.output(&["show", "job", "-o", "json"]);
+        assert_eq!(code, 0, "{err}");
+        let shown: serde_json::Value = serde_json::from_str(&out).expect("a document");
+        let listed = server.output(&["ls"]).1;
+        let denied = server.output(&lock(&["--try"], "true")).2;
+        let pid = holder.pid().as_raw_pid();
+        holder.write("go\n");
+        assert_eq!(holder.code(), 0);
+        let text = shown["holders"][0]["metadata"].as_str().expect("a text").to_owned();
+        assert!(listed.contains(&text) && denied.contains(&text), "{listed} {denied}");
+        (text, pid)
+    };
+    let (text, pid) = metadata(&[]);
+    assert!(text.contains('@') && text.ends_with(&format!(", pid {pid}, running sh")), "{text}");
+    assert_eq!(metadata(&["--meta", "nightly"]).0, "nightly");
+    assert_eq!(metadata(&["--no-meta"]).0, "");
+}
+
+#[test]
+fn who_waits_is_told_who_holds() {
+    let server = Server::start();
+    let mut first = server.run(&lock(&["--meta", "the nightly\u{1b}[2J job"], WAITS));
+    assert_eq!(first.line(), "up");
+    let second = server.run(&lock(&[], "true"));
+    let told = second.told("waiting for job");
+    assert!(told.contains("(the nightly\\u{1b}[2J job)"), "{told}");
+    first.write("go\n");
+    assert_eq!(first.code(), 0);
+}
+
+#[test]
+fn a_plain_key_in_the_way_is_named_with_what_clears_it() {
+    let server = Server::start();
+    assert_eq!(server.output(&["kv", "put", "job/abc", "x"]).0, 0);
+    let (code, _, err) = server.output(&lock(&["--try"], "true"));
+    assert_eq!(code, 124);
+    for part in ["the key job/abc", "a plain key", "fencepost kv del job/abc"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    let shown = server.output(&["show", "job"]).1;
+    assert!(shown.contains("fencepost kv del job/abc"), "{shown}");
+    let mut waits = server.run(&lock(&[], "true"));
+    let told = waits.told("waiting for job");
+    assert!(told.contains("the key job/abc") && !told.contains("free soon"), "{told}");
+    assert_eq!(server.output(&["kv", "del", "job/abc"]).0, 0);
+    assert_eq!(waits.code(), 0);
+}
+
+#[test]
+fn a_lock_leaves_no_lease_behind() {
+    let server = Server::start();
+    let leases = || server.output(&["lease", "ls", "-o", "json"]).1;
+    assert_eq!(server.output(&lock(&["--ttl", "50m"], "true")).0, 0);
+    assert_eq!(leases(), "{\"leases\":[]}\n");
+    let client = server.client();
+    client.lock("other").acquire().expect("it is free").release().expect("it is held");
+    // The next acquire could have used it; it is given back soon if there is none.
+    while leases() != "{\"leases\":[]}\n" {}
+    let mut denied = server.run(&lock(&[], WAITS));
+    assert_eq!(denied.line(), "up");
+    assert_eq!(server.output(&lock(&["--try"], "true")).0, 124);
+    denied.write("go\n");
+    assert_eq!(denied.code(), 0);
+    assert_eq!(leases(), "{\"leases\":[]}\n");
+}
+
+#[test]
+fn a_server_that_answers_nothing_does_not_hide_the_others() {
+    let server = Server::start();
+    // The system takes connections for them, and nothing reads what is sent.
+    let silent: Vec<_> =
+        (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    let address = |one: &std::net::TcpListener| one.local_addr().expect("it is bound").to_string();
+    let mut endpoints: Vec<String> = silent.iter().map(address).collect();
+    endpoints.push(server.endpoint().to_owned());
+    let endpoints = endpoints.join(",");
+    let (code, out, err) = server.output(&lock(&["--endpoints", &endpoints], "echo ran"));
+    assert_eq!((code, out.as_str()), (0, "ran\n"), "{err}");
+}

@@ -164,7 +164,10 @@ impl Client {
         now: bool,
     ) -> Result<(Forced, Option<String>), Error> {
         let (name, reason, fencing_token) = (name.into(), reason.into(), token.get());
-        let request = pb::ForceReleaseRequest { name, fencing_token, reason, now, signed: true };
+        let client_id = self.name().to_owned();
+        let signed = true;
+        let request =
+            pb::ForceReleaseRequest { name, fencing_token, reason, now, signed, client_id };
         let answer = self.shell().unary(false, move |channel| {
             let request = request.clone();
             async move { LockServiceClient::new(channel).force_release(request).await }

@@ -15,6 +15,9 @@ const ENDPOINT: &str = "http://127.0.0.1:7420";
 /// The longest name that people may give. What is appended makes it unique.
 const NAME_LEN_MAX: usize = 200;
 
+/// Letters of the host's name that are kept. Each has at most four bytes.
+const HOST_LEN_MAX: usize = 40;
+
 /// Makes a [`Client`]. See [`Client::builder`].
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `connect` is called"]
@@ -32,7 +35,7 @@ impl Default for Builder {
         let config = Config::default();
         Builder {
             endpoints: Vec::new(),
-            name: "client".to_owned(),
+            name: own_name(),
             request_timeout: config.request_timeout,
             dial_timeout: config.dial_timeout,
             configure: None,
@@ -54,8 +57,8 @@ impl Builder {
         self.endpoints([endpoint.into()])
     }
 
-    /// What people call this client. Something random is appended, because no two clients may have
-    /// the same name.
+    /// What people call this client; its host and process if not given. Something random is appended,
+    /// because no two clients may have the same name.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
@@ -135,6 +138,15 @@ impl Builder {
             .map_err(|error| Error::unavailable(format!("no thread could be started: {error}")))?;
         Ok(Client::new(shell))
     }
+}
+
+/// The host and the process, so that people who look at a lock know where to look on.
+fn own_name() -> String {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let is_printable = |letter: &char| !letter.is_control() && !letter.is_whitespace();
+    let host: String = host.chars().filter(is_printable).take(HOST_LEN_MAX).collect();
+    format!("{host}-{}", std::process::id())
 }
 
 fn with_scheme(endpoint: String) -> String {

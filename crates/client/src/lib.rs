@@ -62,6 +62,7 @@ pub mod blocking;
 mod boot_time;
 mod builder;
 mod client;
+mod clients;
 mod cluster;
 #[doc(hidden)]
 pub mod core;

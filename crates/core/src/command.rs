@@ -135,6 +135,12 @@ pub enum Action {
     RevokeKey(RevokeKey),
     /// Change some limits and keep the others. From feature level 2 on.
     ChangeLimits(ChangeLimits),
+    /// Renew what `AcquireAs` took, if it is held with one token. From feature level 2 on.
+    RenewHeld(RenewHeld),
+    /// Release what `AcquireAs` took, if its token is this one. From feature level 2 on.
+    ReleaseHeld(ReleaseHeld),
+    /// Write a key, unless that would block a lock. From feature level 2 on.
+    PutPlain(Put),
     /// A command from a later version, marked by its author as safe to pass over.
     Skipped(u32),
 }
@@ -250,20 +256,6 @@ pub struct Txn {
     pub success: Vec<Op>,
     /// Done otherwise.
     pub failure: Vec<Op>,
-}
-
-impl Txn {
-    /// Whether it may visit more keys than it names.
-    pub fn has_range(&self) -> bool {
-        let mut ops = self.success.iter().chain(&self.failure);
-        self.compares.iter().any(|compare| !compare.range.is_one())
-            || ops.any(|op| match op {
-                Op::Put(_) => false,
-                Op::DeleteRange(delete) => !delete.range.is_one(),
-                Op::Range(query) => !query.range.is_one(),
-                Op::Txn(txn) => txn.has_range(),
-            })
-    }
 }
 
 /// One operation of a transaction.
@@ -508,6 +500,20 @@ pub struct RenewAs {
     pub ttl: Millis,
 }
 
+/// Renews what [`AcquireAs`] took, if it is held with this token: a late copy never renews a later
+/// holding of the same owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RenewHeld {
+    /// Which lock.
+    pub name: LockName,
+    /// The owner.
+    pub client: ClientId,
+    /// The new length; zero keeps the old one.
+    pub ttl: Millis,
+    /// The token that was granted.
+    pub token: Token,
+}
+
 /// Releases what [`AcquireAs`] took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReleaseAs {
@@ -515,6 +521,18 @@ pub struct ReleaseAs {
     pub name: LockName,
     /// The owner.
     pub client: ClientId,
+}
+
+/// Releases what [`AcquireAs`] took, or ends its wait, if its token is this one: a late copy never
+/// ends a later holding of the same owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReleaseHeld {
+    /// Which lock.
+    pub name: LockName,
+    /// The owner.
+    pub client: ClientId,
+    /// The token of the grant, or of the place in the queue.
+    pub token: Token,
 }
 
 /// Tells that calls are being answered, so that their contenders no longer depend on them.

@@ -58,7 +58,8 @@ pub enum EventKind {
     Granted(Holding),
     /// A holder lost its hold although its key is still there: another put took its lease away.
     Lost(Holding),
-    /// An operator asked for a lock; the holder has until `until`.
+    /// An operator asked for a lock; the holder has until `until`, which is the present moment if the
+    /// lock was taken at once.
     ForceAsked {
         /// The holder.
         holding: Holding,

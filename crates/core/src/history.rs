@@ -84,6 +84,19 @@ impl History {
         }
     }
 
+    /// Drops the oldest revisions until so many bytes are left. Goes on with the next call after so many
+    /// events. The present revision is always kept.
+    pub(crate) fn shrink(&mut self, bytes: u64, events: usize) {
+        let least = self.events.len().saturating_sub(events);
+        let newest = self.events.newest().map(|(revision, _)| revision);
+        while self.bytes as u64 > bytes
+            && self.events.len() > least
+            && self.events.oldest().is_some_and(|oldest| Some(oldest) < newest)
+        {
+            self.drop_oldest_revision();
+        }
+    }
+
     /// A revision is dropped whole: half a revision would let a watch see half a transaction.
     fn drop_oldest_revision(&mut self) {
         if let Some(oldest) = self.events.oldest() {

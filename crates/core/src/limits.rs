@@ -80,6 +80,12 @@ pub const DUE_PER_ENTRY_MAX: u32 = 4_096;
 pub const HISTORY_EVENTS_MAX: u32 = 50_000;
 /// Bytes in the history ring, keys and values included.
 pub const HISTORY_BYTES_MAX: u32 = 64 << 20;
+/// From feature level 2 on the history has as many bytes as the state, but this many at least: fifty
+/// thousand events of locks. A small state whose large values change often would otherwise take sixty
+/// times as much for its history, in memory and in every snapshot.
+pub const HISTORY_BYTES_MIN: u32 = 16 << 20;
+/// Events that one command drops because the state has become smaller. The others follow.
+pub const HISTORY_SHRUNK_MAX: usize = 4_096;
 /// Single tokens that one lock's fence floor lists.
 pub const FLOOR_TOKENS_MAX: u32 = 1_024;
 /// How long a fence floor is remembered: a day, which is as long as the longest lease.

@@ -40,9 +40,11 @@ pub(crate) fn check(actor: &Actor, action: &Action) -> Result<(), Reason> {
         Action::Release(release) => (Verb::Use, &release.name),
         Action::AcquireAs(acquire) => (Verb::Use, &acquire.name),
         Action::RenewAs(renew) => (Verb::Use, &renew.name),
+        Action::RenewHeld(renew) => (Verb::Use, &renew.name),
         Action::ReleaseAs(release) => (Verb::Use, &release.name),
+        Action::ReleaseHeld(release) => (Verb::Use, &release.name),
         Action::DeleteLock(delete) => (Verb::Use, &delete.name),
-        Action::Put(put) => (Verb::Use, &put.key),
+        Action::Put(put) | Action::PutPlain(put) => (Verb::Use, &put.key),
         Action::DeleteRange(delete) => (Verb::Use, delete.range.start()),
         Action::AcquireMany(acquire) => {
             return check_all(actor, acquire.locks.iter().map(|(name, _)| name));

@@ -205,6 +205,7 @@ impl Step<'_> {
                     Action::LeaseGrant(grant) => grant.client == *id,
                     Action::AcquireAs(acquire) => acquire.client == *id,
                     Action::ReleaseAs(release) => release.client == *id,
+                    Action::ReleaseHeld(release) => release.client == *id,
                     Action::LeaseRevoke(_) | Action::ForceRelease(_) => true,
                     _ => false,
                 };
@@ -292,6 +293,7 @@ pub(crate) fn fingerprint(action: &Action) -> u32 {
         Action::ForceRelease(force) => (9, &force.name, force.token.0),
         Action::AcquireAs(acquire) => (10, &acquire.name, 0),
         Action::ReleaseAs(release) => (12, &release.name, 0),
+        Action::ReleaseHeld(release) => (15, &release.name, release.token.0),
         _ => (13, b"", 0),
     };
     let head = [verb].into_iter().chain(number.to_le_bytes());

@@ -136,6 +136,8 @@ pub enum Reason {
     SigningKeyTaken(NodeId),
     /// As many signing keys are remembered as may be.
     SigningKeysFull(u32),
+    /// The key would block this lock, which is held or waited for. From feature level 2 on.
+    KeyBlocksLock(LockName),
 }
 
 impl Reason {
@@ -206,6 +208,7 @@ impl Reason {
             Reason::SigningKeySpent => "signing_key_spent",
             Reason::SigningKeyTaken(_) => "signing_key_taken",
             Reason::SigningKeysFull(_) => "signing_keys_full",
+            Reason::KeyBlocksLock(_) => "key_blocks_lock",
         }
     }
 }
@@ -242,9 +245,9 @@ impl fmt::Display for Reason {
             Reason::LeaseEpochStale(sent, now) => {
                 write!(f, "the lease was granted anew: epoch {} is over, it is {}", sent.0, now.0)
             }
-            Reason::LeaseExists(id) => write!(f, "lease {} is alive already", id.0),
+            Reason::LeaseExists(id) => write!(f, "lease {:x} is alive already", id.0),
             Reason::LeaseForOneLock(id) => {
-                write!(f, "lease {} was made for one lock and serves no other", id.0)
+                write!(f, "lease {:x} was made for one lock and serves no other", id.0)
             }
             Reason::LeasesFull(max) => write!(f, "{max} leases are alive, no more are allowed"),
             Reason::ClientsFull(max) => write!(f, "{max} clients are known, no more are allowed"),
@@ -340,6 +343,10 @@ impl fmt::Display for Reason {
             }
             Reason::SigningKeysFull(max) => {
                 write!(f, "{max} signing keys are remembered, no more are allowed")
+            }
+            Reason::KeyBlocksLock(name) => {
+                let name = String::from_utf8_lossy(name);
+                write!(f, "this key would stand in the queue of lock {name} and block it")
             }
         }
     }

@@ -36,7 +36,7 @@ fn action(action: &Action, limits: &Limits) -> Check {
         Action::LeaseRenew(renew) => {
             at_most(renew.renewals.len(), limits.renewals_max, Reason::TooManyRenewals)
         }
-        Action::Put(one) => put(one, limits),
+        Action::Put(one) | Action::PutPlain(one) => put(one, limits),
         Action::DeleteRange(delete) => delete_range(delete, limits),
         Action::Txn(one) => {
             let mut left = limits.txn_tree_ops_max;
@@ -50,15 +50,10 @@ fn action(action: &Action, limits: &Limits) -> Check {
         Action::ForceRelease(force) => force_release(force, limits),
         Action::DeleteLock(delete) => name(&delete.name, limits),
         Action::AcquireAs(one) => acquire_as(one, limits),
-        Action::RenewAs(renew) => {
-            name(&renew.name, limits)?;
-            client(&renew.client, limits)?;
-            if renew.ttl == Millis::ZERO { Ok(()) } else { ttl(renew.ttl, limits) }
-        }
-        Action::ReleaseAs(release) => {
-            name(&release.name, limits)?;
-            client(&release.client, limits)
-        }
+        Action::RenewAs(one) => renew_as(&one.name, &one.client, one.ttl, limits),
+        Action::RenewHeld(one) => renew_as(&one.name, &one.client, one.ttl, limits),
+        Action::ReleaseAs(one) => owner_and_name(&one.name, &one.client, limits),
+        Action::ReleaseHeld(one) => owner_and_name(&one.name, &one.client, limits),
         Action::PublishKey(publish) => span(publish.after, limits),
         Action::RotateKey(rotate) => span(rotate.after, limits),
         Action::SetLimits(new) if !new.are_sound() => Err(Reason::LimitsUnsound),
@@ -206,6 +201,16 @@ fn acquire_as(acquire: &AcquireAs, limits: &Limits) -> Check {
         return Err(Reason::WaitUnbound);
     }
     terms(&acquire.terms, limits)
+}
+
+fn owner_and_name(lock: &LockName, owner: &ClientId, limits: &Limits) -> Check {
+    name(lock, limits)?;
+    client(owner, limits)
+}
+
+fn renew_as(lock: &LockName, owner: &ClientId, length: Millis, limits: &Limits) -> Check {
+    owner_and_name(lock, owner, limits)?;
+    if length == Millis::ZERO { Ok(()) } else { ttl(length, limits) }
 }
 
 fn force_release(force: &ForceRelease, limits: &Limits) -> Check {

@@ -13,8 +13,8 @@ use crate::event::{Event, EventKind, Holding};
 use crate::ids::{Epoch, LeaseId, LockName, Revision, Seq};
 use crate::lease::Ending;
 use crate::limits::{
-    FEATURE_LEVEL, HOLDER_SEARCH_MAX, Limits, NEW_CLUSTER, POSITION_COUNTED_LEVEL_2, TTL_MAX,
-    TTL_MAX_DEFAULT,
+    FEATURE_LEVEL, HISTORY_BYTES_MIN, HISTORY_SHRUNK_MAX, HOLDER_SEARCH_MAX, Limits, NEW_CLUSTER,
+    POSITION_COUNTED_LEVEL_2, TTL_MAX, TTL_MAX_DEFAULT,
 };
 use crate::may;
 use crate::mutant::Mutant;
@@ -105,6 +105,7 @@ impl<'a> Step<'a> {
             Action::LeaseRevoke(revoke) => self.lease_revoke(&revoke),
             Action::Disconnect(disconnect) => self.disconnect(&disconnect),
             Action::Put(put) => self.put(put),
+            Action::PutPlain(put) => self.put_plain(put),
             Action::DeleteRange(delete) => Ok(self.delete_range(&delete)),
             Action::Txn(txn) => self.txn(*txn),
             Action::Compact(compact) => self.compact(&compact),
@@ -116,8 +117,10 @@ impl<'a> Step<'a> {
             Action::ForceRelease(force) => self.force_release(&force),
             Action::DeleteLock(delete) => self.delete_lock(&delete),
             Action::AcquireAs(acquire) => self.acquire_as(acquire, seq),
-            Action::RenewAs(renew) => Ok(self.renew_as(&renew)),
-            Action::ReleaseAs(release) => Ok(self.release_as(&release)),
+            Action::RenewAs(renew) => Ok(self.renew_as(&renew, None)),
+            Action::RenewHeld(renew) => Ok(self.renew_held(renew)),
+            Action::ReleaseAs(release) => Ok(self.release_as(&release, None)),
+            Action::ReleaseHeld(release) => Ok(self.release_held(release)),
             Action::CallsAnswered(answered) => Ok(self.calls_answered(&answered)),
             Action::NodeLost(lost) => Ok(self.node_lost(lost)),
             Action::SetLimits(limits) => self.set_limits(*limits),
@@ -241,6 +244,10 @@ impl<'a> Step<'a> {
         }
         for event in &self.out[self.first_event..] {
             self.state.history.push(event, &self.state.limits);
+        }
+        if self.state.feature_level >= 2 && self.out.len() > self.first_event {
+            let max = self.state.used_bytes().max(HISTORY_BYTES_MIN.into());
+            self.state.history.shrink(max, HISTORY_SHRUNK_MAX);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Lock commands as text: `ACQUIRE:<lock>:<client>:<ttl in ms>`, `RELEASE:<lock>:<client>` and
-//! `HEARTBEAT:<lock>:<client>`.
+//! Lock commands as text: `ACQUIRE:<lock>:<client>:<ttl in ms>`, `RELEASE:<lock>:<client>[:<token>]`
+//! and `HEARTBEAT:<lock>:<client>[:<token>]`.
 //!
 //! For people and for debugging; the log is binary. A colon or a percent sign inside a name is
 //! written as `%3A` or `%25`.
@@ -8,8 +8,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::command::{AcquireAs, Action, ReleaseAs, RenewAs, Terms, Wait};
-use crate::ids::{ClientId, LockName, Millis};
+use crate::command::{AcquireAs, Action, ReleaseAs, ReleaseHeld, RenewAs, RenewHeld, Terms, Wait};
+use crate::ids::{ClientId, LockName, Millis, Token};
 use crate::outcome::Reason;
 
 /// Reads a command. What cannot be read is an answer too: [`Reason::InvalidCommand`].
@@ -27,6 +27,17 @@ pub fn parse(line: &str) -> Result<Action, Reason> {
         ["RELEASE", name, client] => Ok(Action::ReleaseAs(ReleaseAs {
             name: LockName::from(unescape(name).ok_or_else(invalid)?.as_str()),
             client: ClientId::from(unescape(client).ok_or_else(invalid)?.as_str()),
+        })),
+        ["RELEASE", name, client, token] => Ok(Action::ReleaseHeld(ReleaseHeld {
+            name: LockName::from(unescape(name).ok_or_else(invalid)?.as_str()),
+            client: ClientId::from(unescape(client).ok_or_else(invalid)?.as_str()),
+            token: Token(token.parse().map_err(|_| invalid())?),
+        })),
+        ["HEARTBEAT", name, client, token] => Ok(Action::RenewHeld(RenewHeld {
+            name: LockName::from(unescape(name).ok_or_else(invalid)?.as_str()),
+            client: ClientId::from(unescape(client).ok_or_else(invalid)?.as_str()),
+            ttl: Millis::ZERO,
+            token: Token(token.parse().map_err(|_| invalid())?),
         })),
         ["HEARTBEAT", name, client] => Ok(Action::RenewAs(RenewAs {
             name: LockName::from(unescape(name).ok_or_else(invalid)?.as_str()),
@@ -53,6 +64,15 @@ pub fn format(action: &Action) -> Option<String> {
         Action::RenewAs(renew) => {
             let (name, client) = (escape(&renew.name)?, escape(renew.client.as_str().as_bytes())?);
             Some(format!("HEARTBEAT:{name}:{client}"))
+        }
+        Action::ReleaseHeld(release) => {
+            let (name, client) =
+                (escape(&release.name)?, escape(release.client.as_str().as_bytes())?);
+            Some(format!("RELEASE:{name}:{client}:{}", release.token.0))
+        }
+        Action::RenewHeld(renew) => {
+            let (name, client) = (escape(&renew.name)?, escape(renew.client.as_str().as_bytes())?);
+            Some(format!("HEARTBEAT:{name}:{client}:{}", renew.token.0))
         }
         _ => None,
     }

@@ -283,3 +283,53 @@ fn deleted_lock_forgets_its_delay() {
     let deleted = run(&mut state, Action::DeleteLock(DeleteLock { name }));
     assert_eq!((deleted, state.used_bytes()), (Outcome::Done, before));
 }
+
+const MIB: usize = 1 << 20;
+
+/// Overwrites one key with large values.
+fn overwrite(state: &mut State, times: usize) {
+    for _ in 0..times {
+        run(state, Action::Put(put("k", MIB)));
+    }
+}
+
+#[test]
+fn history_of_a_small_state_is_small_from_level_2_on() {
+    let mut first = State::new();
+    overwrite(&mut first, 100);
+    assert!(first.history().bytes() > 60 * MIB, "level 1 keeps its effect");
+    let mut second = State::new();
+    run(&mut second, Action::RaiseFeatureLevel(2));
+    overwrite(&mut second, 100);
+    let bytes = second.history().bytes();
+    assert!((13 * MIB..=16 * MIB).contains(&bytes), "{bytes} bytes");
+    // A member that has just raised the level drops what is too much.
+    run(&mut first, Action::RaiseFeatureLevel(2));
+    overwrite(&mut first, 1);
+    assert!(first.history().bytes() <= 16 * MIB, "{} bytes", first.history().bytes());
+}
+
+#[test]
+fn history_grows_and_shrinks_with_the_state() {
+    let mut state = State::new();
+    run(&mut state, Action::RaiseFeatureLevel(2));
+    for number in 0..24 {
+        run(&mut state, Action::Put(put(&format!("k{number}"), MIB)));
+    }
+    let mut copy = State::new();
+    overwrite(&mut state, 20);
+    let bytes = state.history().bytes();
+    assert!((20 * MIB..=25 * MIB).contains(&bytes), "{bytes} bytes beside 25 MiB");
+    // Members that were made from a snapshot forget the same.
+    let mut bytes = Vec::new();
+    state.encode(&mut bytes);
+    copy.clone_from(&State::decode(&bytes).expect("it was just written"));
+    for state in [&mut state, &mut copy] {
+        for number in 0..24 {
+            let range = KeyRange::One(Key::from(format!("k{number}").as_str()));
+            run(state, Action::DeleteRange(DeleteRange { range, prev: false }));
+        }
+    }
+    assert!(state.history().bytes() <= 16 * MIB, "{} bytes", state.history().bytes());
+    assert_eq!(state.hash(), copy.hash());
+}

@@ -74,6 +74,7 @@ scripts! {
     force_acknowledged
     force_floors
     force_now
+    force_now_keeps_the_reason
     force_pending
     force_refused
     forced_release_bounds_renewals
@@ -115,9 +116,11 @@ scripts! {
     owner_lease_is_not_cancelled
     owner_lease_serves_one_lock
     owner_lease_survives_other_keys
+    owner_names_a_token
     pages
     permit_prefix
     places_and_sizes
+    plain_key_does_not_block_a_lock
     position_counts_foreign
     reattached_grant_is_kept
     redisson_3730_dead_waiters

@@ -8,13 +8,17 @@
 -- ARGV[1]   the token.
 -- ARGV[2]   exclusive, shared or permit.
 -- ARGV[3]   repeat: a token may write as often as it likes. strict: an exclusive one only once.
+--           With -evictable behind it (repeat-evictable, strict-evictable), a policy that lets Redis
+--           evict marks is accepted. Without it the script refuses to make a mark then: one that is
+--           evicted lets a stale token in.
 -- ARGV[4..] the command and its arguments. Without it the token is checked and remembered, and the
 --           answer is OK; the write must then follow in another way, and can be overtaken.
 --
 -- To take over what an operator took away: ARGV[2] is floor, ARGV[1] the floor (0 if there is none),
--- and ARGV[3..] are single tokens.
+-- and ARGV[3..] are single tokens. They are taken under every policy: a floor that may be evicted is
+-- better than none.
 --
--- Errors begin with one word: STALE, REUSED, FLOOR, NOTOKEN. Any other error is the command's own,
+-- Errors begin with one word: STALE, REUSED, FLOOR, EVICTION, NOTOKEN. Any other error is the command's own,
 -- and then the mark stays as it was.
 --
 -- Tokens are compared as text. A number of Lua is a double, and above 2^53 two tokens would look
@@ -41,6 +45,20 @@ local function keep_only_from(least)
     if token and is_less(token, least) then
       redis.call('HDEL', mark, field)
     end
+  end
+end
+
+-- Why no mark can be made here, if Redis may evict it. An evicted mark looks like one that was never
+-- made, so this is asked whenever there is none.
+local function eviction_refusal()
+  local info = redis.pcall('INFO', 'memory')
+  local policy = type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)')
+  if not policy then
+    return 'EVICTION the maxmemory-policy cannot be read: allow INFO, or add -evictable to the third argument'
+  end
+  if string.sub(policy, 1, 8) == 'allkeys-' then
+    return 'EVICTION Redis may evict marks (maxmemory-policy ' .. policy
+      .. '): set it to noeviction, or add -evictable to the third argument'
   end
 end
 
@@ -74,8 +92,15 @@ end
 if mode ~= 'exclusive' and mode ~= 'shared' and mode ~= 'permit' then
   return redis.error_reply('NOTOKEN the mode is none of exclusive, shared and permit')
 end
-if ARGV[3] ~= 'repeat' and ARGV[3] ~= 'strict' then
+local repeats, suffix = string.match(ARGV[3] or '', '^(%l+)(.*)$')
+if (repeats ~= 'repeat' and repeats ~= 'strict') or (suffix ~= '' and suffix ~= '-evictable') then
   return redis.error_reply('NOTOKEN the third argument is neither repeat nor strict')
+end
+if suffix == '' and highest == '0' then
+  local refusal = eviction_refusal()
+  if refusal then
+    return redis.error_reply(refusal)
+  end
 end
 if is_less(token, highest) then
   return redis.error_reply('STALE Token ' .. token .. ' is stale, last seen was ' .. highest)
@@ -88,7 +113,7 @@ if redis.call('HEXISTS', mark, 'taken:' .. token) == 1 then
   return redis.error_reply('FLOOR Token ' .. token
     .. ' was taken away: its lock was released by force')
 end
-if token == highest and ARGV[3] == 'strict' then
+if token == highest and repeats == 'strict' then
   return redis.error_reply('REUSED Token ' .. token .. ' already used')
 end
 

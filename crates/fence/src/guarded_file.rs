@@ -14,7 +14,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::journal::{beside, sync_folder_of};
+use crate::durable::{sync_all, sync_folder_of};
+use crate::journal::beside;
 use crate::mark_text;
 use crate::rule::{Floor, FloorFull, Mark, Refusal, Repeats};
 use crate::token::Presented;
@@ -65,7 +66,8 @@ impl GuardedFile {
     }
 
     /// What to do when a token writes again. With [`Repeats::Refused`] a holder that dies in the
-    /// middle of its write cannot repeat it: each token writes at most once.
+    /// middle of its write cannot repeat it: each token writes at most once. With
+    /// [`Repeats::SameData`] it can repeat a write that has come to its end.
     #[must_use]
     pub fn repeats(mut self, repeats: Repeats) -> GuardedFile {
         self.repeats = repeats;
@@ -80,11 +82,26 @@ impl GuardedFile {
     pub fn write(&self, presented: Presented, contents: &[u8]) -> Result<(), WriteError> {
         let _turn = self.take_turn()?;
         let mut mark = self.read_mark()?;
-        if mark.present(presented, self.repeats)? {
+        let is_same = self.repeats == Repeats::SameData
+            && mark.highest() == Some(presented.token)
+            && self.holds(contents)?;
+        if mark.present_data(presented, self.repeats, is_same)? {
             self.write_mark(&mark)?;
         }
         self.replace(&self.path, STEPS, contents)?;
         Ok(())
+    }
+
+    /// Whether the file has these contents.
+    fn holds(&self, contents: &[u8]) -> io::Result<bool> {
+        match fs::metadata(&self.path) {
+            Ok(found) if found.len() == contents.len() as u64 => {
+                Ok(fs::read(&self.path)? == contents)
+            }
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes over what an operator took away.
@@ -130,7 +147,14 @@ impl GuardedFile {
     fn read_mark(&self) -> Result<Mark, WriteError> {
         let path = self.side_file();
         match fs::read_to_string(&path) {
-            Ok(text) => read_side_file(&text).ok_or(WriteError::Damaged(path)),
+            Ok(text) => {
+                let mark =
+                    read_side_file(&text).ok_or_else(|| WriteError::Damaged(path.clone()))?;
+                // A process that died may not have made the mark's name durable. Nobody may be told
+                // of a mark that can still vanish.
+                sync_folder_of(&path)?;
+                Ok(mark)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Mark::default()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(WriteError::Damaged(path))
@@ -157,7 +181,7 @@ impl GuardedFile {
         self.step(first_step + 1)?;
         file.write_all(bytes)?;
         self.step(first_step + 2)?;
-        file.sync_all()?;
+        sync_all(&file)?;
         self.step(first_step + 3)?;
         fs::rename(&draft, path)?;
         self.step(first_step + 4)?;
@@ -195,6 +219,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::durable::{Synced, synced};
     use crate::token::Token;
 
     fn exclusive(number: u64) -> Presented {
@@ -223,6 +248,23 @@ mod tests {
         let strict = file.clone().repeats(Repeats::Refused);
         assert_eq!(refusal(strict.write(exclusive(101), b"x")), "Token 101 already used");
         assert_eq!(fs::read(&path).unwrap(), b"by B again");
+    }
+
+    #[test]
+    fn mark_is_durable_before_a_caller_is_told_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = GuardedFile::new(folder.path().join("f"));
+        file.write(exclusive(6), b"six").unwrap();
+        let syncs = |act: &dyn Fn()| {
+            let before = synced().len();
+            act();
+            synced().split_off(before)
+        };
+        let refused = syncs(&|| drop(refusal(file.write(exclusive(5), b"late"))));
+        assert_eq!(refused, [Synced::Folder]);
+        let equal = syncs(&|| file.write(exclusive(6), b"again").unwrap());
+        assert_eq!(equal, [Synced::Folder, Synced::File, Synced::Folder]);
+        assert_eq!(syncs(&|| drop(file.mark().unwrap())), [Synced::Folder]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A text file of lines that survives a crash.
 //!
 //! Owns: the bytes of such a file, its lock, and what is done about a torn end.
-//! Guarantees: when [`Journal::append`] returns, its lines are on the disk. What was on the disk
-//! and is damaged is never skipped in silence: the file is refused.
+//! Guarantees: when [`Journal::append`] returns, its lines are on the disk, and so are all lines of the
+//! file when [`Journal::open`] returns: an earlier process may have died before its sync. What was on
+//! the disk and is damaged is never skipped in silence: the file is refused.
 //! Refuses: going on after a failed write. What the disk holds is unknown then.
 //!
 //! The first line is a title, and says how many bytes were synced when the file was written as a
@@ -11,15 +12,17 @@
 //! leave anything after the last sync, also good lines after bad ones. So a bad line is cut off
 //! with all that follows, unless a later line or the title proves that it was durable.
 
+mod scan;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes in one line. A line of the store has at most one body of a request, of which JSON can
-/// make six times as much.
-const LINE_LEN_MAX: u64 = 16 << 20;
-/// Places in a bad line at which another one may begin. Only contents made for it have more.
-const STARTS_MAX: usize = 1_000;
+use crate::durable::{sync_all, sync_data, sync_folder_of};
+use scan::{Scan, Whole};
+
 /// The version of this format.
 const VERSION: u32 = 1;
 
@@ -95,11 +98,11 @@ impl Journal {
             return Ok(Journal { path, title, file, len, is_broken: false, _lock: lock });
         }
         let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-        let len = Scan { path, title, replay }.run(&file)?;
+        let Whole { len, proven } = Scan { path, title, replay }.run(&file)?;
         if file.metadata().map_err(failed)?.len() > len {
             file.set_len(len).map_err(failed)?;
-            file.sync_all().map_err(failed)?;
         }
+        settle(&file, path, proven..len).map_err(failed)?;
         file.seek(SeekFrom::Start(len)).map_err(failed)?;
         Ok(Journal { path: path.to_owned(), title, file, len, is_broken: false, _lock: lock })
     }
@@ -122,7 +125,7 @@ impl Journal {
         }
         self.start()?;
         self.file.write_all(&bytes)?;
-        self.file.sync_data()?;
+        sync_data(&self.file)?;
         self.len += u64::try_from(bytes.len()).expect("a buffer in memory fits into 64 bits");
         self.is_broken = false;
         Ok(())
@@ -162,13 +165,17 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes a rename durable.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder)?.sync_all()
+/// Makes durable what was read, and the name of the file: whoever is told of it must not see it vanish.
+///
+/// Lines that nothing proves durable are written once more before that. If a sync has failed in an
+/// earlier process, the system can still show them, take them for written, and let the next sync
+/// succeed without them.
+fn settle(file: &File, path: &Path, unproven: Range<u64>) -> io::Result<()> {
+    let mut lines = vec![0; usize::try_from(unproven.end - unproven.start).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut lines, unproven.start)?;
+    file.write_all_at(&lines, unproven.start)?;
+    sync_all(file)?;
+    sync_folder_of(path)
 }
 
 fn lock_beside(path: &Path) -> Result<File, TryLockError> {
@@ -215,98 +222,11 @@ fn write_whole(
     to.seek(SeekFrom::Start(0))?;
     to.write_all(title_line(title, len).as_bytes())?;
     let mut file = to.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
+    sync_all(&file)?;
     fs::rename(&draft, path)?;
     sync_folder_of(path)?;
     file.seek(SeekFrom::Start(len))?;
     Ok((file, len))
-}
-
-/// Reads a file from its start to where it stops making sense.
-struct Scan<'a, F> {
-    path: &'a Path,
-    title: &'static str,
-    replay: F,
-}
-
-impl<F: FnMut(&str) -> Result<(), String>> Scan<'_, F> {
-    /// How many bytes of the file are good. The rest was never durable.
-    fn run(mut self, file: &File) -> Result<u64, OpenError> {
-        let mut from = BufReader::new(file);
-        let first = self.next_line(&mut from)?;
-        let Some(sealed) = read_title(self.title, &first) else {
-            return Err(OpenError::Foreign(self.path.to_owned()));
-        };
-        let mut at = length(&first);
-        let mut bad: Option<u64> = None;
-        loop {
-            let line = self.next_line(&mut from)?;
-            if line.is_empty() {
-                break;
-            }
-            match read_line(&line) {
-                Some((_, payload)) if bad.is_none() => {
-                    (self.replay)(payload).map_err(|what| self.damaged(at, &what))?;
-                }
-                _ => {
-                    let place = *bad.get_or_insert(at);
-                    // A good line that was written when the bad one was durable already.
-                    if synced_within(&line).is_some_and(|synced| synced > place) {
-                        return Err(self.damaged(place, "a line was changed after it was synced"));
-                    }
-                }
-            }
-            at += length(&line);
-        }
-        let good = bad.unwrap_or(at);
-        if good < sealed {
-            return Err(self.damaged(good, "a line was changed or cut off after it was synced"));
-        }
-        Ok(good)
-    }
-
-    fn next_line(&self, from: &mut BufReader<&File>) -> Result<Vec<u8>, OpenError> {
-        let mut line = Vec::new();
-        let outcome = from.by_ref().take(LINE_LEN_MAX).read_until(b'\n', &mut line);
-        outcome.map_err(|error| OpenError::Io { path: self.path.to_owned(), error })?;
-        Ok(line)
-    }
-
-    fn damaged(&self, at: u64, what: &str) -> OpenError {
-        OpenError::Damaged { path: self.path.to_owned(), at, what: what.to_owned() }
-    }
-}
-
-fn length(line: &[u8]) -> u64 {
-    u64::try_from(line.len()).expect("a line in memory fits into 64 bits")
-}
-
-/// How many bytes of the file the title calls durable; none if it is no such title.
-fn read_title(title: &str, line: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(line).ok()?;
-    let sealed = text.split(' ').nth(3)?.parse().ok()?;
-    (title_line(title, sealed) == text).then_some(sealed)
-}
-
-/// The number and the payload of a whole line with the right checksum.
-fn read_line(line: &[u8]) -> Option<(u64, &str)> {
-    let text = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
-    let (crc, rest) = text.split_once(' ')?;
-    if crc.len() != 8 || u32::from_str_radix(crc, 16).ok()? != crc32c::crc32c(rest.as_bytes()) {
-        return None;
-    }
-    let (synced, payload) = rest.split_once(' ')?;
-    Some((synced.parse().ok()?, payload))
-}
-
-/// What the good line at the end of a bad one says was durable. If a line break is damaged, the
-/// next line hangs on to the bad one, and must be heard all the same.
-fn synced_within(line: &[u8]) -> Option<u64> {
-    let starts = line
-        .windows(9)
-        .enumerate()
-        .filter(|(_, window)| window[8] == b' ' && window[..8].iter().all(u8::is_ascii_hexdigit));
-    starts.take(STARTS_MAX).find_map(|(at, _)| read_line(&line[at..])).map(|(synced, _)| synced)
 }
 
 #[cfg(test)]
@@ -314,6 +234,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::durable::{Synced, synced};
 
     const TITLE: &str = "test-lines";
 
@@ -346,6 +267,49 @@ mod tests {
         journal.append(&["d"]).unwrap();
         drop(journal);
         assert_eq!(open(&path).unwrap().1, ["c", "d"]);
+    }
+
+    /// An earlier process may have died before its sync, and its lines vanish in a power cut.
+    #[test]
+    fn opened_file_is_synced_before_the_first_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let (mut journal, _) = open(&path).unwrap();
+        journal.append(&["synced"]).unwrap();
+        let durable = journal.len();
+        drop(journal);
+        let mut bytes = fs::read(&path).unwrap();
+        push_line(&mut bytes, durable, "written");
+        fs::write(&path, &bytes).unwrap();
+        let before = synced().len();
+        let (_journal, seen) = open(&path).unwrap();
+        assert_eq!(seen, ["synced", "written"]);
+        assert_eq!(synced()[before..], [Synced::File, Synced::Folder]);
+        assert_eq!(fs::read(&path).unwrap(), bytes, "it holds what it held");
+    }
+
+    #[test]
+    fn lines_that_nothing_proves_durable_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let (mut journal, _) = open(&path).unwrap();
+        let title = journal.len();
+        journal.append(&["a"]).unwrap();
+        let first = journal.len();
+        journal.append(&["b", "c"]).unwrap();
+        let end = journal.len();
+        drop(journal);
+        let whole = |cut: u64| {
+            let bytes = fs::read(&path).unwrap();
+            let cut_off = folder.path().join("cut");
+            fs::write(&cut_off, &bytes[..usize::try_from(cut).unwrap()]).unwrap();
+            let scan = Scan { path: &cut_off, title: TITLE, replay: |_: &str| Ok(()) };
+            let Whole { len, proven } = scan.run(&File::open(&cut_off).unwrap()).unwrap();
+            (proven, len)
+        };
+        assert_eq!(whole(end), (first, end));
+        assert_eq!(whole(first), (title, first));
+        assert!(whole(end - 1).1 < end - 1, "half a line does not count");
     }
 
     #[test]

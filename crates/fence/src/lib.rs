@@ -25,6 +25,7 @@
 //! assert_eq!(late.to_string(), "Token 100 is stale, last seen was 101");
 //! ```
 
+mod durable;
 mod guarded_file;
 #[cfg(feature = "http")]
 pub mod http;

@@ -18,6 +18,10 @@ pub enum Repeats {
     /// lost.
     #[default]
     Accepted,
+    /// Accept it with the data that it wrote last, which is how a write is repeated whose answer was
+    /// lost, and refuse it with other data. Where the data is not known, as in the HTTP layer, this is
+    /// [`Repeats::Refused`].
+    SameData,
     /// Refuse it: every exclusive token writes at most once. Only exclusive tokens leave a mark,
     /// so shared ones and permits are not counted.
     Refused,
@@ -75,7 +79,7 @@ impl Mark {
         if self.taken.contains(&number) {
             return Err(Refusal::Taken { token });
         }
-        if number == self.highest && repeats == Repeats::Refused {
+        if number == self.highest && repeats != Repeats::Accepted {
             return Err(Refusal::Reused { token });
         }
         Ok(())
@@ -95,6 +99,21 @@ impl Mark {
             self.prune();
         }
         Ok(raises)
+    }
+
+    /// As [`Mark::present`], where it is known whether the data is what the same token wrote last.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not write; the mark is as it was.
+    pub fn present_data(
+        &mut self,
+        presented: Presented,
+        repeats: Repeats,
+        is_same: bool,
+    ) -> Result<bool, Refusal> {
+        let is_retry = repeats == Repeats::SameData && is_same;
+        self.present(presented, if is_retry { Repeats::Accepted } else { repeats })
     }
 
     /// Takes over what an operator took away. Says whether that was news.
@@ -223,6 +242,21 @@ mod tests {
         assert_eq!(mark.present(exclusive(5), Repeats::Accepted), Ok(false));
         let refusal = mark.present(exclusive(5), Repeats::Refused).expect_err("it is used up");
         assert_eq!(refusal.to_string(), "Token 5 already used");
+    }
+
+    #[test]
+    fn an_equal_token_passes_with_the_same_data() {
+        let mut mark = Mark::default();
+        let mut present =
+            |number, is_same| mark.present_data(exclusive(number), Repeats::SameData, is_same);
+        assert_eq!(present(5, false), Ok(true));
+        assert_eq!(present(5, true), Ok(false));
+        let refusal = present(5, false).expect_err("it is used up");
+        assert_eq!(refusal.to_string(), "Token 5 already used");
+        assert!(matches!(present(4, true), Err(Refusal::Stale { .. })));
+        assert_eq!(present(6, true), Ok(true));
+        let strict = mark.present_data(exclusive(6), Repeats::Refused, true);
+        assert!(matches!(strict, Err(Refusal::Reused { .. })));
     }
 
     #[test]

@@ -176,6 +176,54 @@ async fn nobody_takes_effect_out_of_order() {
     assert_eq!(ask(&router, "PUT", "/a", Some("10")).await.0, StatusCode::CONFLICT);
 }
 
+/// The client of token 10 hangs up while its handler writes on another thread. The write of token 11
+/// must not land before that one has ended.
+#[tokio::test]
+async fn client_that_hangs_up_keeps_its_turn_until_its_write_has_ended() {
+    let entered = Arc::new(Notify::new());
+    let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+    let released = Arc::new(Mutex::new(released));
+    let effects = Arc::new(Mutex::new(Vec::new()));
+    let handler = {
+        let (entered, effects) = (entered.clone(), effects.clone());
+        move |Extension(presented): Extension<Presented>| {
+            let (entered, released) = (entered.clone(), released.clone());
+            let (effects, token) = (effects.clone(), presented.token.get());
+            async move {
+                let write = move || {
+                    if token == 10 {
+                        entered.notify_one();
+                        released.lock().unwrap().recv().unwrap();
+                    }
+                    effects.lock().unwrap().push(token);
+                };
+                tokio::task::spawn_blocking(write).await.unwrap();
+                "done"
+            }
+        }
+    };
+    let layer = FenceLayer::new(Arc::new(MemoryMarks::new()));
+    let router = Router::new().route("/{name}", put(handler)).layer(layer);
+    let mut first = Box::pin(ask(&router, "PUT", "/a", Some("10")));
+    tokio::select! {
+        _ = &mut first => panic!("it waits for its write"),
+        () = entered.notified() => drop(first),
+    }
+    let next = tokio::spawn({
+        let router = router.clone();
+        async move { ask(&router, "PUT", "/a", Some("11")).await }
+    });
+    // Time enough to overtake, if it could: others go through the same steps meanwhile.
+    for _ in 0..20 {
+        assert_eq!(ask(&router, "PUT", "/b", Some("3")).await.0, StatusCode::OK);
+    }
+    assert!(!next.is_finished(), "token 11 went in while token 10 wrote");
+    release.send(()).unwrap();
+    assert_eq!(next.await.unwrap().0, StatusCode::OK);
+    effects.lock().unwrap().retain(|&token| token != 3);
+    assert_eq!(*effects.lock().unwrap(), [10, 11]);
+}
+
 /// Many requests in random order on few resources: an exclusive one is alone, and the order of
 /// effects is the order of tokens.
 #[tokio::test(flavor = "multi_thread")]

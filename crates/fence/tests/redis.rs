@@ -81,6 +81,74 @@ fn redis_takes_floors_and_refuses_what_is_no_token() {
     assert_eq!(get(to).as_deref(), Some("x"));
 }
 
+/// One command of an operator.
+fn configure(to: &mut Connection, args: &[&str]) {
+    let mut command = redis::cmd(args[0]);
+    for arg in &args[1..] {
+        command.arg(*arg);
+    }
+    command.query::<Value>(to).expect("it may be configured");
+}
+
+#[test]
+fn redis_that_may_evict_marks_is_refused() {
+    let Some(server) = redis() else { return };
+    let to = &mut connect(&server);
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
+        configure(to, &["CONFIG", "SET", "maxmemory-policy", policy]);
+        let refused = refusal(guarded(to, "5", "exclusive", &["SET", DATA, "x"]));
+        assert!(refused.starts_with("EVICTION Redis may evict marks"), "{refused}");
+        assert!(refused.contains(policy) && refused.contains("noeviction"), "{refused}");
+        assert_eq!(get(to), None, "nothing was written");
+    }
+    for policy in ["noeviction", "volatile-lru"] {
+        configure(to, &["CONFIG", "SET", "maxmemory-policy", policy]);
+        guarded(to, "5", "exclusive", &["SET", DATA, "x"]).unwrap();
+        configure(to, &["DEL", MARK]);
+    }
+}
+
+#[test]
+fn evicted_redis_mark_lets_no_stale_token_in() {
+    let Some(server) = redis() else { return };
+    let to = &mut connect(&server);
+    guarded(to, "7", "exclusive", &["SET", DATA, "seven"]).unwrap();
+    configure(to, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    // What an eviction does.
+    configure(to, &["DEL", MARK]);
+    let refused = refusal(guarded(to, "6", "exclusive", &["SET", DATA, "six"]));
+    assert!(refused.starts_with("EVICTION "), "{refused}");
+    assert_eq!(get(to).as_deref(), Some("seven"));
+}
+
+#[test]
+fn redis_eviction_can_be_accepted() {
+    let Some(server) = redis() else { return };
+    let to = &mut connect(&server);
+    configure(to, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let script = Script::new(REDIS_LUA);
+    let mut call = |token: &str, third: &str| {
+        let mut call = script.key(MARK);
+        call.key(DATA).arg(token).arg("exclusive").arg(third).arg("SET").arg(DATA).arg("x");
+        call.invoke::<Value>(to)
+    };
+    call("5", "repeat-evictable").unwrap();
+    call("6", "strict-evictable").unwrap();
+    assert!(refusal(call("6", "strict-evictable")).starts_with("REUSED "));
+    assert!(refusal(call("5", "repeat-evictable")).starts_with("STALE "));
+    assert!(refusal(call("7", "repeat-whatever")).starts_with("NOTOKEN "));
+}
+
+#[test]
+fn redis_that_hides_its_policy_is_refused() {
+    let Some(server) = redis() else { return };
+    let to = &mut connect(&server);
+    configure(to, &["ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-info", "-config"]);
+    configure(to, &["AUTH", "app", "any"]);
+    let refused = refusal(guarded(to, "5", "exclusive", &["SET", DATA, "x"]));
+    assert!(refused.starts_with("EVICTION the maxmemory-policy cannot be read"), "{refused}");
+}
+
 #[test]
 fn redis_keeps_marks_over_a_kill() {
     let Some(server) = redis() else { return };

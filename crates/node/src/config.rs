@@ -51,8 +51,9 @@ pub struct NodeConfig {
     pub renewal_company_bytes: usize,
     /// A snapshot is made after so many entries.
     pub snapshot_entries: u64,
-    /// A snapshot is made after so many bytes of entries.
-    pub snapshot_bytes: u64,
+    /// A snapshot is made after as many bytes of entries as it would have itself, but after so many at
+    /// least and at most.
+    pub snapshot_bytes: (u64, u64),
     /// With so many locks, leases, clients and keys at most, a snapshot is made from a copy of the state.
     /// Otherwise the log is applied once more, beside the loop.
     pub snapshot_copy_max: usize,
@@ -88,7 +89,7 @@ impl NodeConfig {
             renewal_wait: 25_000,
             renewal_company_bytes: 16 << 10,
             snapshot_entries: 100_000,
-            snapshot_bytes: 64 << 20,
+            snapshot_bytes: (16 << 20, 64 << 20),
             snapshot_copy_max: 100_000,
         }
     }

@@ -41,6 +41,23 @@ pub trait Disk: Clone {
 
     /// Makes the names durable. Without it a crash can take a file away whose bytes were synced.
     fn sync_dir(&self) -> io::Result<()>;
+
+    /// How large the disk is and how much of it is free. Nothing if the disk cannot say.
+    fn space(&self) -> io::Result<Option<Space>>;
+}
+
+/// How large a disk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that this process can still write.
+    pub free: u64,
+    /// Bytes of the whole file system.
+    pub total: u64,
+}
+
+/// Whether the disk has no room for what was to be written: it is full, or the user's quota is.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// One open file.
@@ -57,6 +74,12 @@ pub trait DiskFile {
 
     /// Writes all of `bytes`. After an error any part of them may have been written.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes the blocks for these bytes, without making the file longer. A disk without room for them
+    /// refuses before anything is written. Where this cannot be asked for, it does nothing.
+    fn reserve(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Writes `len` zeros. A hole would do for the contents, but then each later write would have
     /// to find blocks, and each sync would have to record them: about twice the time.

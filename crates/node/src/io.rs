@@ -18,9 +18,15 @@ use crate::wal::{Batch, Entry, EntryRef, HardState, Start, Witness};
 /// A member of the cluster, as Raft knows it. Never zero, never reused.
 pub type MemberId = u64;
 
-/// A request, as whoever asks wants it to be called in the answer.
+/// The name of a request in its answer. Both numbers only grow in the life of a process, so none
+/// is used again while the request that had it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId(pub u64);
+pub struct RequestId {
+    /// The connection that the request came on.
+    pub line: u64,
+    /// Counts the requests of that connection.
+    pub number: u64,
+}
 
 /// Microseconds on the monotonic clock of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +59,8 @@ pub enum Input {
     Snapshot(SnapshotDone),
     /// An operator wants a snapshot of the state as it is now, for a backup.
     Save(RequestId),
+    /// The free space of the disk has fallen below its reserve, or is above it again.
+    DiskIsLow(bool),
 }
 
 /// A change of members.
@@ -262,6 +270,9 @@ pub enum ProposeError {
     /// It may or may not be done: leadership was lost while it was on its way.
     #[error("the outcome is unknown: leadership changed before it was seen")]
     Indeterminate,
+    /// It was not done: the leader's disk has only its reserve left, and this would make the state grow.
+    #[error("the leader's disk is nearly full")]
+    DiskFull,
 }
 
 /// Something that a node wants done, in the order in which it is given.

@@ -6,6 +6,7 @@ use fencepost_core::codec::{
 };
 pub use fencepost_core::codec::{decode_reply, encode_reply};
 use fencepost_core::command::{Action, ChangeLimits, Command, QuotaChange};
+use fencepost_core::contender_key_of;
 use fencepost_core::event::KeyValue;
 pub use fencepost_core::limits::FEATURE_LEVEL;
 use fencepost_core::limits::KEY_VALUE_WEIGHT;
@@ -150,16 +151,39 @@ impl Machine {
             return None;
         }
         let reason = match &command.0.action {
-            // Members that know only level 1 cannot read it, and would stop at it for good.
-            Action::ChangeLimits(_) => Reason::FeatureLevelInvalid(2, level),
             Action::Txn(txn) => match self.state.check_txn_cost(txn) {
                 Ok(()) => return None,
                 Err(reason) if is_local => reason,
                 Err(_) => Reason::TooManyOps(txn.success.len().max(txn.failure.len()) as u64, 1),
             },
+            // Members that know only level 1 cannot read them, and would stop at them for good.
+            Action::ChangeLimits(_)
+            | Action::RenewHeld(_)
+            | Action::ReleaseHeld(_)
+            | Action::PutPlain(_) => Reason::FeatureLevelInvalid(2, level),
             _ => return None,
         };
         Some(Reply { revision: self.state.revision(), outcome: Outcome::Rejected(reason) })
+    }
+
+    /// Whether a command may make the state grow: by keys, leases, or places in queues. Whoever stands in
+    /// a queue already asks for nothing new. As far as the log is applied.
+    pub fn may_grow(&self, command: &Read) -> bool {
+        match &command.0.action {
+            Action::Put(_)
+            | Action::PutPlain(_)
+            | Action::LeaseGrant(_)
+            | Action::AcquireMany(_) => true,
+            Action::Acquire(acquire) => {
+                let key = contender_key_of(&acquire.name, acquire.lease.id);
+                self.state.standing(&key).is_none()
+            }
+            Action::AcquireAs(acquire) => {
+                self.state.lease_of_owner(&acquire.client, &acquire.name).is_none()
+            }
+            Action::Txn(txn) => txn.has_put(),
+            _ => false,
+        }
     }
 
     /// Whether a command may visit many keys. As far as the log is applied.
@@ -201,6 +225,7 @@ impl Read {
                 | Action::AcquireMany(_)
                 | Action::AcquireAs(_)
                 | Action::RenewAs(_)
+                | Action::RenewHeld(_)
                 | Action::Txn(_)
         )
     }
@@ -355,7 +380,9 @@ pub fn stamp_of(data: &[u8]) -> Option<LogTime> {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_core::command::{Acquire, Mode, Release, Terms, Wait};
+    use fencepost_core::command::{
+        Acquire, Mode, Put, Release, ReleaseHeld, RenewHeld, Terms, Wait,
+    };
     use fencepost_core::{LeaseId, Token, contended_name};
 
     use super::*;
@@ -375,6 +402,30 @@ mod tests {
             let (_, known) = order.clone().read().expect("it can be read");
             let (_, read) = Order::from(order.into_bytes()).read().expect("it can be read");
             assert_eq!((&known.0, &read.0), (&command, &command));
+        }
+    }
+
+    #[test]
+    fn level_1_logs_no_command_of_level_2() {
+        let (name, client) = ("a".into(), "c".into());
+        let actions = [
+            Action::ChangeLimits(ChangeLimits::default()),
+            Action::ReleaseHeld(ReleaseHeld { name, client, token: Token(1) }),
+            Action::RenewHeld(RenewHeld::default()),
+            Action::PutPlain(Put { key: "k".into(), ..Put::default() }),
+        ];
+        let mut machine = Machine::default();
+        let refused = Outcome::Rejected(Reason::FeatureLevelInvalid(2, 1));
+        for action in &actions {
+            let read = Read(Command::from(action.clone()));
+            let reply = machine.refusal_at_level_1(&read, false);
+            assert_eq!(reply.map(|reply| reply.outcome), Some(refused.clone()), "{action:?}");
+        }
+        let (_, read) = raise_feature_level(2).read().expect("it can be read");
+        machine.apply_read(1, LogTime(1), vec![read]);
+        for action in actions {
+            let read = Read(Command::from(action));
+            assert_eq!(machine.refusal_at_level_1(&read, false), None);
         }
     }
 

@@ -6,6 +6,7 @@
 //! confirmed the batch that it rests on.
 
 mod announce;
+mod disk_space;
 mod drain;
 mod fetch;
 mod forward;
@@ -103,6 +104,8 @@ pub struct Node {
     quota_again: u64,
     /// Who asked for the change of members that is not settled yet.
     changing: Option<RequestId>,
+    /// Whether the disk has only its reserve left.
+    disk_is_low: bool,
     /// The snapshots that this node makes, sends and receives.
     making: Making,
     giving: Giving,
@@ -178,6 +181,7 @@ impl Node {
             raise: None,
             quota_again: 0,
             changing: None,
+            disk_is_low: false,
             making: Making::default(),
             giving: Giving::new(),
             fetch: None,
@@ -280,6 +284,7 @@ impl Node {
             Input::Change(request, change) => self.change(request, change, outputs),
             Input::Snapshot(done) => self.snapshot_done(done, outputs),
             Input::Save(request) => self.save(request),
+            Input::DiskIsLow(is_low) => self.disk_is_low = is_low,
         }
     }
 

@@ -11,6 +11,8 @@ mod address_book;
 pub mod backup;
 mod board;
 pub mod cluster;
+pub mod descriptors;
+mod disk_space;
 mod draft;
 mod edge;
 mod error;
@@ -40,7 +42,8 @@ mod spare_thread;
 mod start;
 mod wire;
 
-pub use board::{Board, LinkStatus, SYNC_MICROS, Status};
+pub use board::{Board, Contact, LinkStatus, SYNC_MICROS, Status};
+pub use disk_space::DiskStatus;
 pub use error::{Ended, StartError};
 pub use handle::{Caller, Handle};
 pub use mail::{Delivery, Freshness, Line, Mailbox};

@@ -188,7 +188,13 @@ impl<D: Disk> SnapshotKeeper<D> {
         if let Some((id, next, writer)) = &mut self.receiving
             && (*id, *next) == (piece.id, piece.number)
         {
-            writer.push(&piece.bytes)?;
+            if let Err(error) = writer.push(&piece.bytes) {
+                // A disk that is full must not be filled with what was not finished.
+                if let Some((_, _, unfinished)) = self.receiving.take() {
+                    drop(unfinished.abandon());
+                }
+                return Err(error);
+            }
             *next += 1;
         }
         Ok(())

@@ -13,7 +13,7 @@ mod writer;
 
 use std::io;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile as _};
 pub use error::Error;
 pub use format::CHUNK_BYTES;
 pub(crate) use format::MAGIC;
@@ -60,12 +60,8 @@ impl<D: Disk> SnapshotStore<D> {
     ///
     /// [`Error::Io`].
     pub fn open(disk: D) -> Result<SnapshotStore<D>, Error> {
-        let io = |source| Error::Io { doing: "clearing away an unfinished snapshot", source };
-        for name in disk.list().map_err(io)? {
-            if format::is_unfinished(&name) {
-                disk.remove(&name).map_err(io)?;
-            }
-        }
+        let doing = "clearing away an unfinished snapshot";
+        discard_unfinished(&disk).map_err(|source| Error::Io { doing, source })?;
         Ok(SnapshotStore { disk, chunk_bytes: CHUNK_BYTES })
     }
 
@@ -124,6 +120,30 @@ impl<D: Disk> SnapshotStore<D> {
         }
         Ok(Latest { snapshot: None, skipped })
     }
+}
+
+/// How many bytes the file of the newest snapshot has; zero if there is none.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn newest_bytes<D: Disk>(disk: &D) -> io::Result<u64> {
+    match ids(disk)?.last() {
+        Some(&id) => disk.open(&format::name(id))?.size(),
+        None => Ok(0),
+    }
+}
+
+/// Removes what interrupted writers left behind.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn discard_unfinished<D: Disk>(disk: &D) -> io::Result<()> {
+    for name in disk.list()?.iter().filter(|name| format::is_unfinished(name)) {
+        disk.remove(name)?;
+    }
+    Ok(())
 }
 
 fn ids<D: Disk>(disk: &D) -> io::Result<Vec<SnapshotId>> {

@@ -29,7 +29,7 @@ use item::{Head, Item};
 use recover::{Found, Sealed};
 use segment::{Active, Header};
 use spares::Spares;
-pub use spares::{SpareMade, SpareOrder};
+pub use spares::{SpareMade, SpareOrder, discard_spares, spare_bytes};
 
 /// The number of the first segment.
 const FIRST_SEQUENCE: u64 = 1;
@@ -198,11 +198,7 @@ impl<D: Disk> Wal<D> {
         for (offset, len) in recover::soiled(&last.bytes, last.end) {
             file.write_zeros(offset, len)?;
         }
-        let capacity = recover::full_capacity(&last, config.segment_bytes());
-        let lacking = to_u64(capacity - last.bytes.len());
-        if lacking > 0 {
-            file.write_zeros(to_u64(last.bytes.len()), lacking)?;
-        }
+        let capacity = recover::fill_up(&mut file, &last, config.segment_bytes())?;
         file.sync_data()?;
         disk.sync_dir()?;
         let (header, end, max_index) = (last.header, last.end, last.max_index);
@@ -326,12 +322,12 @@ impl<D: Disk> Wal<D> {
     pub fn order_spare(&mut self) -> Option<SpareOrder<D>> {
         let Active { header, end, capacity, .. } = &self.active;
         let is_time = self.failed.is_none() && *end >= capacity / 2;
-        is_time.then(|| self.spares.order(&self.disk, header.sequence + 1)).flatten()
+        is_time.then(|| self.spares.order(&self.disk, header.sequence + 1, *end)).flatten()
     }
 
     /// Takes the spare segment that was ordered.
     pub fn put_spare(&mut self, made: SpareMade) {
-        self.spares.put(made);
+        self.spares.put(made, self.active.end);
     }
 
     /// Syncs, and leaves a mark that all of the log was durable. Without it, damage to the last
@@ -363,6 +359,18 @@ impl<D: Disk> Wal<D> {
         self.close()?;
         let doing = "noting where the log ends";
         end.store(&disk).map_err(|source| Fatal::Io { doing, source })
+    }
+
+    /// The disk that it is on.
+    #[must_use]
+    pub fn disk(&self) -> D {
+        self.disk.clone()
+    }
+
+    /// How long its segments are.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.spares.bytes_each()
     }
 
     /// The last entry of the log, or the one that it begins after.

@@ -3,6 +3,8 @@
 
 #[path = "cluster/chaos.rs"]
 mod chaos;
+#[path = "cluster/disk_space.rs"]
+mod disk_space;
 #[path = "cluster/long_answers.rs"]
 mod long_answers;
 #[path = "cluster/members.rs"]

@@ -50,6 +50,7 @@ fn propose_error() -> impl Strategy<Value = ProposeError> {
         Just(ProposeError::NoLeader),
         Just(ProposeError::Malformed),
         Just(ProposeError::Overloaded),
+        Just(ProposeError::DiskFull),
         Just(ProposeError::Indeterminate),
     ]
 }

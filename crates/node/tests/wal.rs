@@ -4,6 +4,8 @@
 mod crash;
 #[path = "wal/damage.rs"]
 mod damage;
+#[path = "wal/full_disk.rs"]
+mod full_disk;
 #[path = "wal/recycle.rs"]
 mod recycle;
 #[path = "wal/support.rs"]

@@ -88,7 +88,7 @@ impl Single {
             let put = Put { key: Key::from(key.as_str()), value, ..Put::default() };
             let mut command = Vec::new();
             encode_command(&Command::from(Action::Put(put)), &mut command);
-            let request = RequestId(number);
+            let request = RequestId { line: 0, number };
             self.now += 1_000;
             let class = Class::Ordinary;
             self.input(Input::Propose(Proposal { request, class, command: command.into() }));

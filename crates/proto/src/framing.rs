@@ -138,6 +138,12 @@ impl Frames {
         }
     }
 
+    /// How many bytes were read and are not understood yet.
+    #[must_use]
+    pub fn unread_bytes(&self) -> usize {
+        self.unread().len()
+    }
+
     fn unread(&self) -> &[u8] {
         self.bytes.get(self.begin..).unwrap_or_default()
     }

@@ -13,8 +13,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use hyper::rt::Executor;
+
+use crate::response_body::reset_if_stalled;
 
 /// How often connection and request may call each other before others get a turn.
 const ROUNDS_MAX: usize = 16;
@@ -93,13 +96,19 @@ struct Place {
 }
 
 /// Has the requests of one connection run.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Along {
     bell: Arc<Bell>,
     place: Arc<Mutex<Place>>,
+    /// How long an answer may make no progress.
+    patience: Duration,
 }
 
 impl Along {
+    pub(crate) fn new(patience: Duration) -> Along {
+        Along { bell: Arc::default(), place: Arc::default(), patience }
+    }
+
     fn place(&self) -> MutexGuard<'_, Place> {
         // Nothing panics while it is held, so it is never left half changed.
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,6 +129,7 @@ impl Along {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Along {
     fn execute(&self, request: F) {
+        let request = reset_if_stalled(request, self.patience);
         let mut place = self.place();
         if place.is_taken {
             drop(place);
@@ -195,7 +205,7 @@ mod tests {
 
     /// A connection that has run what comes, until it is closed, and tells which task it is.
     fn connection() -> (mpsc::Sender<Running>, JoinHandle<Id>) {
-        let along = Along::default();
+        let along = Along::new(Duration::from_secs(60));
         let (bring, mut coming) = mpsc::channel(1);
         let executor = along.clone();
         let connection = along.with(async move {

@@ -40,7 +40,7 @@ impl Mailbox for Answers {
     fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
         let mut calls = self.0.calls();
         for (request, delivery) in deliveries {
-            if let Some(call) = calls.remove(&request.0) {
+            if let Some(call) = calls.remove(&request.number) {
                 // Whoever asked may have gone.
                 drop(call.send(delivery));
             }
@@ -63,7 +63,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.open.calls().remove(&self.request.0);
+        self.open.calls().remove(&self.request.number);
     }
 }
 
@@ -95,7 +95,7 @@ impl Calls {
         let request = self.line.draw();
         let (sender, answer) = oneshot::channel();
         let mut calls = self.open.calls();
-        calls.insert(request.0, sender);
+        calls.insert(request.number, sender);
         (Place { open: &self.open, request }, answer, calls.len())
     }
 

@@ -43,8 +43,9 @@ impl Observer for Ears {
                     house.head.refresh();
                 }
                 Notice::Members(_) => house.head.refresh(),
-                Notice::Trouble(what) => tracing::warn!(what, "the node reports trouble"),
+                // Trouble is logged by the process that runs the node.
                 Notice::Applied(..)
+                | Notice::Trouble(_)
                 | Notice::Connected(_)
                 | Notice::Waiting(_)
                 | Notice::Ended(_) => {}

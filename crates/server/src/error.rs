@@ -5,6 +5,8 @@
 //! through one `match` here, and every code has a page in `docs/errors`. Refuses: to say "failed"
 //! of what has an unknown outcome.
 
+use std::time::Duration;
+
 use fencepost_core::Reason;
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::Denial;
@@ -43,6 +45,8 @@ pub(crate) enum Wrong {
     Unproposed(ProposeError),
     /// The members stay as they are.
     Unchanged(ChangeError),
+    /// The member does not answer, so leadership is not handed to it.
+    MemberUnreachable(u64, Duration),
     /// Somebody else has it.
     Denied(Denial),
     /// A wait ended without a grant, or the grant was taken back. The cause, if it is known.
@@ -77,6 +81,8 @@ pub(crate) enum Wrong {
     WatchUnknown(i64),
     /// There is a watch of this number already.
     WatchExists(i64),
+    /// No client of this name is remembered.
+    ClientUnknown(String),
     /// This member has no key to sign tokens with, or none that is published yet.
     Unsigned,
     /// No backup could be made.
@@ -91,6 +97,13 @@ pub(crate) enum Wrong {
     Unreadable(String),
     /// A request did not arrive whole in time.
     Unfinished,
+    /// A request that names no token was read so long ago, or may have lain in its socket for so
+    /// long, that its client may have had it done elsewhere.
+    Late,
+    /// A connection had nothing to do for too long.
+    Idle,
+    /// The host that a request names is none of this server's.
+    HostUnknown(String),
     /// The answer is none that this request can have.
     Unexpected,
 }
@@ -160,6 +173,10 @@ impl Wrong {
             Wrong::Refused(reason) => reason.to_string(),
             Wrong::Unproposed(why) => why.to_string(),
             Wrong::Unchanged(why) => why.to_string(),
+            Wrong::MemberUnreachable(id, silent) => {
+                let seconds = silent.as_secs();
+                format!("nothing was heard of member {id:016x} for {seconds} seconds")
+            }
             Wrong::Denied(denial) => denial.to_string(),
             Wrong::WaitEnded(Some(cause)) => {
                 format!("the wait ended without the lock: {}", crate::show::cause(*cause))
@@ -188,6 +205,7 @@ impl Wrong {
             Wrong::SlowReader => "answers were read too slowly".to_owned(),
             Wrong::WatchUnknown(id) => format!("there is no watch {id} on this stream"),
             Wrong::WatchExists(id) => format!("there is a watch {id} on this stream already"),
+            Wrong::ClientUnknown(id) => format!("no client is remembered by the name {id}"),
             Wrong::Unsigned => "this member has no published key to sign tokens with".to_owned(),
             Wrong::NoBackup(why) => format!("no backup was made: {why}"),
             Wrong::PathUnknown(path) => format!("there is nothing at {path}"),
@@ -197,7 +215,17 @@ impl Wrong {
             }
             Wrong::ContentType(kind) => format!("the body must be application/json, not {kind}"),
             Wrong::Unreadable(why) => format!("the request cannot be read: {why}"),
-            Wrong::Unfinished => "the body did not arrive in time".to_owned(),
+            Wrong::Unfinished => "the message did not arrive in time".to_owned(),
+            Wrong::Late => {
+                "this member stood still, or had to wait: a release without a token is not done \
+                 so late"
+                    .to_owned()
+            }
+            Wrong::Idle => "the connection had no request, lease or watch for too long".to_owned(),
+            Wrong::HostUnknown(host) => format!(
+                "this server is not known as {host:?}: use its IP address, or start it with \
+                 --allowed-hosts"
+            ),
             Wrong::Unexpected => "the answer does not fit the request".to_owned(),
         }
     }
@@ -212,9 +240,11 @@ impl Wrong {
             Wrong::Unproposed(ProposeError::Overloaded) => {
                 later("overloaded", ResourceExhausted, 429)
             }
+            Wrong::Unproposed(ProposeError::DiskFull) => later("disk_full", ResourceExhausted, 503),
             Wrong::Unproposed(ProposeError::Indeterminate)
             | Wrong::Unchanged(ChangeError::Indeterminate) => later("indeterminate", Unknown, 504),
             Wrong::Unchanged(why) => unchanged(why),
+            Wrong::MemberUnreachable(..) => later("member_unreachable", FailedPrecondition, 409),
             Wrong::Denied(Denial::Held(_)) => later("lock_held", FailedPrecondition, 409),
             Wrong::Denied(Denial::Delayed(_)) => later("lock_delayed", FailedPrecondition, 409),
             Wrong::Denied(Denial::NotOwner) => row("not_owner", FailedPrecondition, 409),
@@ -233,6 +263,7 @@ impl Wrong {
             Wrong::SlowReader => later("slow_reader", ResourceExhausted, 429),
             Wrong::WatchUnknown(_) => row("watch_unknown", NotFound, 404),
             Wrong::WatchExists(_) => row("watch_exists", AlreadyExists, 409),
+            Wrong::ClientUnknown(_) => row("client_unknown", NotFound, 404),
             Wrong::Unsigned => later("signing_unavailable", Unavailable, 503),
             Wrong::NoBackup(_) => later("backup_failed", Internal, 500),
             Wrong::PathUnknown(_) => row("path_unknown", Unimplemented, 404),
@@ -240,6 +271,9 @@ impl Wrong {
             Wrong::ContentType(_) => row("content_type_wrong", InvalidArgument, 415),
             Wrong::Unreadable(_) => row("request_unreadable", InvalidArgument, 400),
             Wrong::Unfinished => later("request_unfinished", DeadlineExceeded, 408),
+            Wrong::Late => later("request_late", Unavailable, 503),
+            Wrong::Idle => later("connection_idle", Unavailable, 503),
+            Wrong::HostUnknown(_) => row("host_not_allowed", PermissionDenied, 421),
             Wrong::Unexpected => row("internal", Internal, 500),
         }
     }
@@ -313,6 +347,7 @@ fn refused(reason: &Reason) -> Row {
         | Reason::HeldTooLong
         | Reason::SigningKeySpent
         | Reason::SigningKeyTaken(_)
+        | Reason::KeyBlocksLock(_)
         | Reason::FeatureLevelInvalid(..) => row(code, FailedPrecondition, 409),
         Reason::LockInUse => later(code, FailedPrecondition, 409),
         // They pass only if somebody removes something or raises a limit.

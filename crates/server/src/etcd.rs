@@ -39,6 +39,7 @@ use fencepost_proto::v1;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
+use crate::answer_room::AnswerRoom;
 use crate::error::{Failure, Wrong};
 use crate::house::House;
 use crate::limits;
@@ -91,6 +92,21 @@ impl EtcdDoor {
         let code = result.as_ref().map_or_else(|failure| failure.code, |_| "ok");
         self.0.metrics.request(kind, code);
         result.map(Response::new).map_err(|failure| refuse::status(&failure))
+    }
+
+    /// The same, for an answer that may be large.
+    fn answer_in_room<T>(
+        &self,
+        kind: &'static str,
+        result: Result<(T, AnswerRoom), Failure>,
+    ) -> Answer<T> {
+        let (result, room) = match result {
+            Ok((answer, room)) => (Ok(answer), room),
+            Err(failure) => (Err(failure), AnswerRoom::default()),
+        };
+        let mut answered = self.answer(kind, result)?;
+        room.attach(answered.extensions_mut());
+        Ok(answered)
     }
 
     fn header_at(&self, revision: Revision) -> pb::ResponseHeader {

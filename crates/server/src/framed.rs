@@ -12,7 +12,6 @@ mod voice;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencepost_core::ClientId;
 use fencepost_proto::framing::{self, CLIENT_PREFACE, Frames, SERVER_PREFACE};
@@ -24,6 +23,7 @@ use crate::booth::Booths;
 use crate::error::{Failure, Wrong};
 use crate::house::House;
 use crate::limits;
+use crate::serve::Tuning;
 use crate::session::Session;
 use crate::socket;
 use connection::{Connection, Ending};
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     mut stream: TcpStream,
     peer: SocketAddr,
     greeting: Greeting,
-    patience: Duration,
+    tuning: Tuning,
     booths: &Booths,
 ) -> io::Result<()> {
     socket::prepare(&stream);
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
     let serve = async move {
         let stream = TcpStream::from_std(stream)?;
         let session = Session::open(&house, ClientId::from(&*peer.to_string()), None);
-        let mut connection = Connection::new(stream, frames, session, patience);
+        let mut connection = Connection::new(stream, frames, session, &house.unread, &tuning);
         match talk(&house, &mut connection).await? {
             Ending::Said => connection.linger().await,
             Ending::Gone => Ok(()),
@@ -86,10 +86,15 @@ pub(crate) async fn serve(
 }
 
 async fn talk(house: &House, connection: &mut Connection) -> io::Result<Ending> {
+    let session = connection.session();
     tokio::select! {
         ending = connection.talk() => ending,
+        () = session.idle(house.idle_patience) => {
+            connection.finish(Wrong::Idle.into());
+            tokio::time::timeout(limits::FAREWELL, connection.talk()).await?
+        }
         () = house.closed() => {
-            connection.finish(Wrong::ShuttingDown);
+            connection.finish(Wrong::ShuttingDown.into());
             tokio::time::timeout(limits::FAREWELL, connection.talk()).await?
         }
     }
@@ -109,7 +114,7 @@ async fn linger(stream: &mut TcpStream) -> io::Result<()> {
 }
 
 /// Reads on for a little while, for nothing.
-async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) {
+pub(crate) async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) {
     let (mut unheard, mut nowhere) = (stream.take(limits::LINGER_BYTES_MAX), tokio::io::sink());
     let rest = tokio::io::copy(&mut unheard, &mut nowhere);
     // However it ends, nothing more is to be done.

@@ -2,6 +2,7 @@
 //! answer.
 
 mod backup;
+pub(crate) mod clients;
 mod cluster;
 mod keep_alive;
 pub(crate) mod keys;
@@ -29,6 +30,7 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) use cluster::ClusterDoor;
 pub(crate) use status::members_of;
 
+use crate::arrival::Arrival;
 use crate::error::Failure;
 use crate::house::House;
 
@@ -138,7 +140,30 @@ impl LockService for LockDoor {
         &self,
         request: Request<v1::ForceReleaseRequest>,
     ) -> Answer<v1::ForceReleaseResponse> {
-        answered(&self.0, "force_release", locks::force_release(&self.0, request.get_ref()).await)
+        let address = address(&request);
+        let result = locks::force_release(&self.0, request.get_ref(), &address).await;
+        answered(&self.0, "force_release", result)
+    }
+
+    async fn delete_lock(
+        &self,
+        request: Request<v1::DeleteLockRequest>,
+    ) -> Answer<v1::DeleteLockResponse> {
+        answered(&self.0, "delete_lock", locks::delete(&self.0, request.get_ref()).await)
+    }
+
+    async fn get_client(
+        &self,
+        request: Request<v1::GetClientRequest>,
+    ) -> Answer<v1::GetClientResponse> {
+        answered(&self.0, "get_client", clients::get(&self.0, request.get_ref()).await)
+    }
+
+    async fn list_clients(
+        &self,
+        request: Request<v1::ListClientsRequest>,
+    ) -> Answer<v1::ListClientsResponse> {
+        answered(&self.0, "list_clients", clients::list(&self.0, request.get_ref()).await)
     }
 
     async fn get_lease(
@@ -174,6 +199,8 @@ impl LockService for LockDoor {
         &self,
         request: Request<v1::TextCommandRequest>,
     ) -> Answer<v1::TextCommandResponse> {
-        answered(&self.0, "text_command", text::command(&self.0, request.get_ref()).await)
+        let arrival = request.extensions().get::<Arrival>();
+        let result = text::command(&self.0, request.get_ref(), arrival).await;
+        answered(&self.0, "text_command", result)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fencepost_core::command::{Action, Command, Once};
 use fencepost_core::outcome::Place;
@@ -13,6 +14,8 @@ use fencepost_node::shell::{Freshness, Handle, Query};
 use fencepost_proto::v1;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::arrival::PauseDetector;
+use crate::byte_budget::ByteBudget;
 use crate::calls::Calls;
 use crate::error::{Failure, Wrong};
 use crate::head::Head;
@@ -21,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::outbox::{Item, Outbox};
 use crate::pending::{Registry, Verdict};
 use crate::scans::Scans;
+use crate::serve::Tuning;
 use crate::shares::Shares;
 use crate::signing::Desk;
 use crate::watch::Queue;
@@ -38,10 +42,20 @@ pub(crate) struct House {
     pub(crate) node: NodeId,
     /// Which life of its process.
     pub(crate) boot: Boot,
+    /// Notices when this process stood still.
+    pub(crate) pauses: Arc<PauseDetector>,
     /// The places that calls wait on.
     pub(crate) shares: Shares,
     /// The turns of those who want a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// The turn of the one that is being made: each takes as much memory as the state.
+    pub(crate) backup_maker: Arc<Semaphore>,
+    /// Bytes of messages that have arrived in part.
+    pub(crate) unread: Arc<ByteBudget>,
+    /// How long a session may be unused.
+    pub(crate) idle_patience: Duration,
+    /// How long a message may take to arrive, or a part of an answer to be taken.
+    pub(crate) body_patience: Duration,
     /// The room of reads of many keys.
     pub(crate) scans: Scans,
     /// Where tokens are signed.
@@ -89,7 +103,7 @@ impl Postbox {
 
 impl House {
     /// Opens this member's signing keys, so it reads files.
-    pub(crate) fn new(handle: &Handle) -> Result<House, KeyError> {
+    pub(crate) fn new(handle: &Handle, tuning: &Tuning) -> Result<House, KeyError> {
         let status = handle.status();
         let (node, boot) = (NodeId(status.id), Boot(status.boot));
         Ok(House {
@@ -101,8 +115,13 @@ impl House {
             metrics: Metrics::new(),
             node,
             boot,
+            pauses: Arc::new(PauseDetector::new()),
             shares: Shares::new(node, boot),
             backups: Arc::new(Semaphore::new(limits::BACKUPS_MAX)),
+            backup_maker: Arc::new(Semaphore::new(1)),
+            unread: ByteBudget::for_server(),
+            idle_patience: tuning.idle_patience,
+            body_patience: tuning.body_patience,
             scans: Scans::default(),
             signing: Desk::open(handle.home(), status.cluster_id, node)?,
             closing: watch::Sender::new(false),

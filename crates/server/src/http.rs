@@ -57,6 +57,8 @@ async fn metrics(State(house): State<Arc<House>>) -> Response {
     if let Ok((_, (sizes, work))) = house.ask(true, |state| (state.sizes(), *state.work())).await {
         house.metrics.state(sizes, &work);
     }
+    let unread = house.unread.used();
+    house.metrics.unread.set(i64::try_from(unread).unwrap_or(i64::MAX));
     let pending = house.pending().len();
     house.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
     match house.metrics.text() {

@@ -4,7 +4,7 @@
 //! is wrong with them; nesting is bounded by the parser. Refuses: to guess. A number where a text
 //! belongs, a fraction of a millisecond or a TTL that was meant in seconds are mistakes.
 
-use fencepost_core::Millis;
+use fencepost_core::{Millis, Token};
 use fencepost_proto::v1;
 use serde_json::{Map, Value, json};
 
@@ -89,6 +89,18 @@ impl Fields {
             return Err(Wrong::Invalid("ttl", why).into());
         }
         Ok(ttl)
+    }
+
+    /// A fencing token: a number, or an object with it as `value`, as answers have it.
+    pub(crate) fn token(&self, field: &'static str) -> Parsed<Option<Token>> {
+        let given = match self.get(field) {
+            None => return Ok(None),
+            Some(Value::Object(token)) => token.get("value"),
+            given => given,
+        };
+        let why = "must be a fencing token: a whole number, as it was granted";
+        let token = given.and_then(Value::as_u64).filter(|&token| token > 0);
+        token.map(|token| Some(Token(token))).ok_or_else(|| Wrong::Invalid(field, why).into())
     }
 
     /// The number of a member: hexadecimal digits as a text, or a number.

@@ -2,9 +2,9 @@
 //!
 //! Owns: a listener of its own, and the connections on it. `docs/json-tcp.md` describes what is said.
 //! Guarantees: requests of one connection are served one after the other, and answered in that
-//! order; a line that means nothing gets an answer that says why, and the connection goes on; no
-//! line is kept beyond its bound, however long it is. Refuses: to wait for clients that say nothing,
-//! too little or read nothing.
+//! order; a request that cannot be served gets an answer that says why, and the connection goes on;
+//! a line that is no JSON object ends it; no line is kept beyond its bound, however long it is.
+//! Refuses: to wait for clients that say nothing, too little or read nothing.
 
 mod answer;
 mod connection;
@@ -29,7 +29,7 @@ pub(crate) async fn accept(house: Arc<House>, listener: TcpListener, seats: Seat
             accepted = seats.accept(&listener) => accepted,
             () = house.closed() => return,
         };
-        let house = Arc::clone(&house);
+        let (house, tuning) = (Arc::clone(&house), tuning.clone());
         tokio::spawn(async move {
             socket::prepare(&stream);
             if let Err(why) = connection::converse(house, stream, tuning).await {

@@ -8,7 +8,11 @@
 //! by proposing it.
 
 mod along;
+mod answer_room;
+mod arrival;
+mod backups;
 mod booth;
+mod byte_budget;
 mod calls;
 mod deletion;
 mod duties;
@@ -20,6 +24,7 @@ mod framed;
 pub mod fuzz;
 mod grpc;
 mod head;
+mod hosts;
 mod house;
 mod http;
 mod json;
@@ -32,7 +37,9 @@ mod owners;
 mod parse;
 mod pending;
 mod reads;
+mod request_body;
 mod requests;
+mod response_body;
 mod rest;
 mod scans;
 mod seats;
@@ -42,10 +49,14 @@ mod shares;
 mod show;
 mod signing;
 mod socket;
+mod startup;
 mod unary;
 mod wanted;
 mod watch;
 mod ws;
 
 pub use error::{Failure, Page, page};
+pub use hosts::AllowedHosts;
+pub use metrics::dropped_log_lines;
 pub use serve::{Listeners, Server, Tuning};
+pub use startup::answer_while_starting;

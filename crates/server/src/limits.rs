@@ -61,8 +61,21 @@ pub(crate) const BACKUPS_MAX: usize = 4;
 /// Bytes in one chunk of a backup.
 pub(crate) const BACKUP_CHUNK_BYTES: usize = 256 << 10;
 
-/// Streams that one connection may have open.
-pub(crate) const STREAMS_MAX: u32 = 10_000;
+/// Streams that one connection may have open. A call that waits for a lock is one.
+pub(crate) const STREAMS_MAX: u32 = 2_048;
+/// Bytes that a client may send on one stream, and on all streams of a connection together, before
+/// they are read. What no request reads stays below the second.
+pub(crate) const STREAM_WINDOW_BYTES: u32 = 512 << 10;
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes of unfinished messages of one connection, and of all connections. Beyond them the request
+/// that brings more is refused. A message that arrives in one piece is never one of them.
+pub(crate) const CONNECTION_UNREAD_BYTES_MAX: usize = 16 << 20;
+pub(crate) const UNREAD_BYTES_MAX: usize = 128 << 20;
+/// Bytes of an unfinished message that every connection without HTTP/2 may have beside them.
+pub(crate) const FREE_UNREAD_BYTES: usize = 8 << 10;
+/// Bytes of an answer over HTTP/2 that are handed over at once. So much stays behind at most if the
+/// client takes no more.
+pub(crate) const ANSWER_PIECE_BYTES: usize = 32 << 10;
 /// Bytes of headers of one request.
 pub(crate) const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// Streams that a client may reset before they are accepted, before its connection is ended.
@@ -77,14 +90,23 @@ pub(crate) const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections of one server.
 pub(crate) const CONNECTIONS_MAX: usize = 15_000;
+/// The part of them that one address may have, if nothing else is set: a quarter, so that it takes
+/// four machines to use all. Proxies and load generators on this machine have one address together,
+/// and must leave a quarter.
+pub(crate) const ADDRESS_SHARE: (usize, usize) = (1, 4);
+pub(crate) const LOOPBACK_SHARE: (usize, usize) = (3, 4);
+/// How often refused connections are logged.
+pub(crate) const REFUSED_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How long streams may take to end when the server does.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a connection without HTTP/2 is read from after the last word, and how much of it.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 pub(crate) const LINGER_BYTES_MAX: u64 = 4 << 20;
 
-/// How long the body of a request over HTTP may take to arrive.
+/// How long a message may take to arrive, or an answer over HTTP/2 to be taken.
 pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection may have no request, wait, lease or watch.
+pub(crate) const IDLE_PATIENCE: Duration = Duration::from_secs(600);
 /// How long a request over HTTP is tried, beside the time that it wants to wait for a lock. Several
 /// elections fit into it.
 pub(crate) const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
@@ -93,8 +115,6 @@ pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a line that is too long which are read only to find its end. Beyond them its connection
 /// ends.
 pub(crate) const LINE_SKIPPED_BYTES_MAX: usize = 1 << 20;
-/// How long a connection over TCP may have nothing to ask.
-pub(crate) const LINE_IDLE_PATIENCE: Duration = Duration::from_secs(600);
 /// Bytes in one lock command as text: two names, each byte of them written as three.
 pub(crate) const TEXT_COMMAND_BYTES_MAX: usize = 4 << 10;
 /// Requests that one WebSocket may have open. Waiting for a lock is one.
@@ -126,6 +146,8 @@ pub(crate) const JWKS_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) const RETRY_PAUSES: (Duration, Duration) =
     (Duration::from_millis(20), Duration::from_millis(1_000));
 
+const _: () = assert!(MESSAGE_BYTES_MAX < CONNECTION_UNREAD_BYTES_MAX);
+const _: () = assert!(CONNECTION_UNREAD_BYTES_MAX < UNREAD_BYTES_MAX);
 const _: () = assert!(WATCH_BYTES_MAX < OUTBOX_BYTES_MAX);
 const _: () = assert!(HISTORY_SCAN_BYTES_MAX < OUTBOX_BYTES_MAX);
 const _: () = assert!(ANSWER_BYTES_MAX <= LARGE_ANSWERS_BYTES_MAX);

@@ -6,6 +6,7 @@ mod state;
 mod tally;
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::query::Sizes;
@@ -24,6 +25,16 @@ use prometheus_client::registry::{Registry, Unit};
 use known::Known;
 use state::StateNumbers;
 use tally::Tally;
+
+/// Lines of this process's log that were dropped. The writer of the log counts them; all servers of the
+/// process show them.
+static DROPPED_LOG_LINES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts the lines of this process's log that were dropped, because standard error was not read.
+#[must_use]
+pub fn dropped_log_lines() -> &'static AtomicU64 {
+    &DROPPED_LOG_LINES
+}
 
 type Labels = [(&'static str, &'static str); 1];
 type TwoLabels = [(&'static str, &'static str); 2];
@@ -49,6 +60,8 @@ pub(crate) struct Metrics {
     pub(crate) sessions: Gauge,
     pub(crate) sessions_ahead: Counter,
     pub(crate) connections: Gauge,
+    refused: Family<Labels, Counter>,
+    pub(crate) unread: Gauge,
     leader_changes: Counter,
     leases: Gauge,
     locks: Gauge,
@@ -89,6 +102,8 @@ impl Metrics {
             sessions: Gauge::default(),
             sessions_ahead: Counter::default(),
             connections: Gauge::default(),
+            refused: Family::default(),
+            unread: Gauge::default(),
             leader_changes: Counter::default(),
             leases: Gauge::default(),
             locks: Gauge::default(),
@@ -137,6 +152,21 @@ impl Metrics {
             self.sessions_ahead.clone(),
         );
         registry.register("door_connections", "Connections here", self.connections.clone());
+        // They are shown before one was refused.
+        for limit in ["address", "server"] {
+            drop(self.refused.get_or_create(&[("limit", limit)]));
+        }
+        registry.register(
+            "door_connections_refused",
+            "Connections refused, by the limit they would exceed",
+            self.refused.clone(),
+        );
+        registry.register_with_unit(
+            "door_unread",
+            "Messages that have arrived in part",
+            Unit::Bytes,
+            self.unread.clone(),
+        );
         registry.register("raft_leader_changes", "Changes of leader", self.leader_changes.clone());
         registry.register_collector(Box::new(self.work.clone()));
     }
@@ -162,6 +192,11 @@ impl Metrics {
             "ok" => self.requests_ok.inc(kind, find),
             _ => drop(find().inc()),
         }
+    }
+
+    /// Counts a connection that was refused because of a limit.
+    pub(crate) fn refused_connection(&self, limit: &'static str) {
+        self.refused.get_or_create(&[("limit", limit)]).inc();
     }
 
     /// Counts renewals.

@@ -2,26 +2,28 @@
 //!
 //! Owns: what such a door can ask, and what it is told, for WebSocket, JSON over TCP and text
 //! commands alike. Guarantees: a request of one owner for one lock is not overtaken by the next one
-//! on the same connection. Refuses: to be as strong as a lease. Whoever knows an owner's name can
-//! renew and release for it, and a copy of a request that comes late acts late; only the fencing
-//! token protects the resource from that.
+//! on the same connection; a release ends the holding that its token names, or the one that there was
+//! when it came. Refuses: to be as strong as a lease. Whoever knows an owner's name can renew and
+//! release for it.
 
 mod acquire;
+mod holding;
 mod text;
 mod turns;
 
 use std::sync::Arc;
 
-use fencepost_core::command::{AcquireAs, Action, Command, ReleaseAs, RenewAs};
+use fencepost_core::command::{AcquireAs, Action, ReleaseAs, ReleaseHeld, RenewAs, RenewHeld};
 use fencepost_core::outcome::{Denial, Grant};
-use fencepost_core::{ClientId, LockName, Outcome, Reason};
-use fencepost_node::io::Class;
+use fencepost_core::{ClientId, LockName, Outcome, Reason, Token};
 use fencepost_proto::v1;
 use tokio::sync::oneshot;
 
+pub(crate) use holding::{GiveBack, Keep};
 pub(crate) use text::{fuzz, tell_in_words, text};
 pub(crate) use turns::{Turn, Turns};
 
+use crate::arrival::Arrival;
 use crate::error::Failure;
 use crate::house::{House, unexpected};
 
@@ -31,9 +33,9 @@ pub(crate) enum Ask {
     /// Take a lock, or wait for it.
     Acquire(AcquireAs),
     /// Hold it for longer.
-    Renew(RenewAs),
+    Renew(Keep),
     /// Give it back, or stop waiting for it.
-    Release(ReleaseAs),
+    Release(GiveBack),
 }
 
 impl Ask {
@@ -41,8 +43,18 @@ impl Ask {
     fn from_text(line: &str) -> Result<Ask, Reason> {
         match fencepost_core::text::parse(line)? {
             Action::AcquireAs(acquire) => Ok(Ask::Acquire(acquire)),
-            Action::RenewAs(renew) => Ok(Ask::Renew(renew)),
-            Action::ReleaseAs(release) => Ok(Ask::Release(release)),
+            Action::RenewAs(RenewAs { name, client, ttl }) => {
+                Ok(Ask::Renew(Keep { name, client, ttl, token: None }))
+            }
+            Action::RenewHeld(RenewHeld { name, client, ttl, token }) => {
+                Ok(Ask::Renew(Keep { name, client, ttl, token: Some(token) }))
+            }
+            Action::ReleaseAs(ReleaseAs { name, client }) => {
+                Ok(Ask::Release(GiveBack { name, client, token: None }))
+            }
+            Action::ReleaseHeld(ReleaseHeld { name, client, token }) => {
+                Ok(Ask::Release(GiveBack { name, client, token: Some(token) }))
+            }
             _ => Err(Reason::InvalidCommand(line.to_owned())),
         }
     }
@@ -65,8 +77,10 @@ pub(crate) enum Told {
     Acquired(Grant),
     /// It was held already, and is for longer now.
     Renewed(Grant),
-    /// It is not held any more, or not waited for.
-    Released,
+    /// As before, but an operator has asked for the lock: it is held for so long and no longer.
+    MustStop(Grant),
+    /// It is not held any more, or not waited for. Its token, if that is known.
+    Released(Option<Token>),
     /// Somebody else has it.
     Denied(Denial),
     /// Nobody has it, so there was nothing to do.
@@ -118,23 +132,43 @@ impl From<Answered> for Answer {
     }
 }
 
-/// Has it done. Whoever stops waiting for this gives up its place in the queue.
-pub(crate) async fn serve(house: &Arc<House>, ask: Ask, mut turn: Turn) -> Answer {
-    let (class, action) = match ask {
-        Ask::Acquire(ask) => return acquire::begin(house, ask, turn).await,
-        Ask::Renew(ask) => (Class::Renewal, Action::RenewAs(ask)),
-        Ask::Release(ask) => (Class::Ordinary, Action::ReleaseAs(ask)),
+/// Has it done. Whoever stops waiting for this gives up its place in the queue. A request that is
+/// late is refused, if it is known when it came.
+pub(crate) async fn serve(
+    house: &Arc<House>,
+    ask: Ask,
+    arrival: Option<&Arrival>,
+    mut turn: Turn,
+) -> Answer {
+    let result = match ask {
+        Ask::Acquire(ask) => {
+            if let Some(Err(late)) = arrival.map(Arrival::check) {
+                return Answered::Err(late.into()).into();
+            }
+            return acquire::begin(house, ask, turn).await;
+        }
+        Ask::Renew(ask) => {
+            turn.comes().await;
+            holding::keep(house, &ask, arrival).await
+        }
+        Ask::Release(ask) => {
+            turn.comes().await;
+            holding::give_back(house, &ask, arrival).await
+        }
     };
-    turn.comes().await;
-    let result = house.act_as(class, &Command::from(action)).await;
     drop(turn);
-    result.and_then(|(header, outcome)| Ok((header, told(outcome)?))).into()
+    result.into()
 }
 
 /// The same, for a release that nobody is told of: tries for as long as that helps.
-pub(crate) async fn release_silently(house: &Arc<House>, ask: ReleaseAs, mut turn: Turn) {
+pub(crate) async fn release_silently(
+    house: &Arc<House>,
+    ask: GiveBack,
+    arrival: &Arrival,
+    mut turn: Turn,
+) {
     turn.comes().await;
-    let result = house.insist(Action::ReleaseAs(ask)).await;
+    let result = holding::give_back_silently(house, ask, Some(arrival)).await;
     drop(turn);
     if let Err(failure) = result {
         tracing::debug!(failure.code, "a release that nobody is told of was not done");
@@ -145,7 +179,7 @@ fn told(outcome: Outcome) -> Result<Told, Failure> {
     Ok(match outcome {
         Outcome::Acquired(grant) => Told::Acquired(grant),
         Outcome::Renewed(grant) => Told::Renewed(grant),
-        Outcome::Released => Told::Released,
+        Outcome::Released => Told::Released(None),
         Outcome::Denied(denial) => Told::Denied(denial),
         Outcome::NotFound => Told::NotFound,
         _ => return Err(unexpected()),

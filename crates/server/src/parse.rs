@@ -6,21 +6,22 @@
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Action, Cancel, CancelTarget, Compare, CompareTarget,
     DeleteRange, ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, Op, Put,
-    Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, Terms, Txn, Wait,
+    Relation, Release, ReleaseMany, Renewal, Terms, Txn, Wait,
 };
 use fencepost_core::event::KeyValue;
 use fencepost_core::history::Watch;
 use fencepost_core::outcome::OpAnswer;
 use fencepost_core::range::{KeyRange, PageQuery};
 use fencepost_core::{
-    ClientId, Epoch, Key, LeaseId, LockName, Millis, Outcome, Reason, Revision, Seq, Token, Value,
-    contended_name,
+    ClientId, Epoch, Key, LeaseId, Limits, LockName, Millis, Outcome, Reason, Revision, Seq, Token,
+    Value, contended_name,
 };
 use fencepost_proto::v1;
 
 pub(crate) use fencepost_core::{contender_key, contender_key_of, queue_form};
 
 use crate::error::{Failure, Wrong};
+use crate::house::House;
 use crate::limits;
 
 /// What a request is turned into, or why not.
@@ -130,18 +131,6 @@ pub(crate) struct Owner<'a> {
     pub(crate) ttl_ms: i64,
 }
 
-/// No length at all keeps the old one.
-pub(crate) fn renew_as(name: &str, owner: &Owner<'_>) -> Parsed<Action> {
-    let ttl = millis("ttl_ms", owner.ttl_ms)?;
-    let (name, client) = (LockName::from(name), ClientId::from(owner.client));
-    Ok(Action::RenewAs(RenewAs { name, client, ttl }))
-}
-
-pub(crate) fn release_as(name: &str, client: &str) -> Action {
-    let (name, client) = (LockName::from(name), ClientId::from(client));
-    Action::ReleaseAs(ReleaseAs { name, client })
-}
-
 pub(crate) fn unlock(request: &v1::UnlockRequest) -> Parsed<Action> {
     Ok(Action::Release(Release {
         name: LockName::from(&*request.name),
@@ -228,16 +217,39 @@ pub(crate) fn release(request: &v1::SessionRelease) -> Parsed<Action> {
     })
 }
 
-pub(crate) fn force_release(request: &v1::ForceReleaseRequest) -> Parsed<Action> {
+pub(crate) fn force_release(
+    request: &v1::ForceReleaseRequest,
+    address: &ClientId,
+) -> Parsed<Action> {
     Ok(Action::ForceRelease(ForceRelease {
         name: LockName::from(&*request.name),
         token: Token(number("fencing_token", request.fencing_token)?),
-        reason: ClientId::from(&*request.reason),
+        reason: ClientId::from(&*with_origin(&request.reason, &request.client_id, address)),
         now: request.now,
     }))
 }
 
-pub(crate) fn put(request: &v1::PutRequest) -> Parsed<Action> {
+/// The reason, with who gave it as far as that is known. What would not fit beside the reason is left
+/// out, and so is everything if there is no reason: it is refused then.
+fn with_origin(reason: &str, client: &str, address: &ClientId) -> String {
+    let origin = match (client, address.as_str()) {
+        ("", "") => return reason.to_owned(),
+        (client, "") => client.to_owned(),
+        ("", address) => address.to_owned(),
+        (client, address) => format!("{client} at {address}"),
+    };
+    let whole = format!("{reason} (by {origin})");
+    let max = usize::try_from(Limits::default().text_len_max).unwrap_or(usize::MAX);
+    if reason.is_empty() || whole.len() > max { reason.to_owned() } else { whole }
+}
+
+/// The command for a key that its writer means as a plain one. Where members do not know it, any key
+/// is written.
+pub(crate) fn plain_put(house: &House, put: Put) -> Action {
+    if house.handle.board().feature_level() < 2 { Action::Put(put) } else { Action::PutPlain(put) }
+}
+
+pub(crate) fn put(house: &House, request: &v1::PutRequest) -> Parsed<Action> {
     if request.lease_id < 0 {
         return Err(invalid("lease_id", "must not be negative"));
     }
@@ -251,7 +263,7 @@ pub(crate) fn put(request: &v1::PutRequest) -> Parsed<Action> {
         ..Put::default()
     };
     if created == Revision::NONE {
-        return Ok(Action::Put(put));
+        return Ok(plain_put(house, put));
     }
     // The key may have been removed, and made anew by somebody else, since its writer saw it.
     let is_the_same = Compare {
@@ -259,7 +271,16 @@ pub(crate) fn put(request: &v1::PutRequest) -> Parsed<Action> {
         relation: Relation::Equal,
         target: CompareTarget::Create(created),
     };
-    let (compares, success) = (vec![is_the_same], vec![Op::Put(put)]);
+    let mut compares = vec![is_the_same];
+    if queue_form(&put.key).is_some() {
+        // A place in a queue that is taken away from its lease would block the lock.
+        compares.push(Compare {
+            range: KeyRange::One(put.key.clone()),
+            relation: Relation::Equal,
+            target: CompareTarget::Lease(put.lease),
+        });
+    }
+    let success = vec![Op::Put(put)];
     Ok(Action::Txn(Txn { compares, success, failure: Vec::new() }.into()))
 }
 

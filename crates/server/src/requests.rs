@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,11 +12,20 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tower_service::Service as _;
 
+use crate::answer_room::AnswerRoom;
+use crate::arrival::{Arrival, Arrivals};
+use crate::byte_budget::ByteBudget;
+use crate::error::Failure;
 use crate::etcd::{Asked, EtcdDoor, UnaryCall};
 use crate::grpc::Peer;
+use crate::hosts::AllowedHosts;
 use crate::house::House;
+use crate::request_body::{self, Kind, RequestBody};
+use crate::response_body::ResponseBody;
+use crate::rest;
 use crate::seats::Seat;
 use crate::unary::{self, Answer};
+use crate::ws::PartialMessage;
 
 /// What the requests of one connection are served with.
 pub(crate) struct Requests {
@@ -22,24 +33,96 @@ pub(crate) struct Requests {
     router: Router,
     peer: SocketAddr,
     seat: Seat,
+    arrivals: Arrivals,
+    /// What unfinished bodies may take.
+    budget: Arc<ByteBudget>,
+    /// How long a body may take.
+    patience: Duration,
+    hosts: AllowedHosts,
+    /// For messages that are received once this has become a WebSocket.
+    partial: Arc<PartialMessage>,
+    open: AtomicUsize,
+    begun: AtomicU64,
+}
+
+/// What a connection needs to serve requests.
+pub(crate) struct Given {
+    pub(crate) router: Router,
+    pub(crate) peer: SocketAddr,
+    pub(crate) seat: Seat,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) patience: Duration,
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) partial: Arc<PartialMessage>,
+}
+
+/// A request that is being served, or whose answer is being sent.
+pub(crate) struct OpenRequest(Arc<Requests>);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Requests {
-    pub(crate) fn new(
-        house: &Arc<House>,
-        router: Router,
-        peer: SocketAddr,
-        seat: Seat,
-    ) -> Requests {
-        Requests { etcd: EtcdDoor::new(house), router, peer, seat }
+    pub(crate) fn new(house: &Arc<House>, given: Given) -> Requests {
+        let Given { router, peer, seat, arrivals, patience, hosts, partial } = given;
+        Requests {
+            etcd: EtcdDoor::new(house),
+            router,
+            peer,
+            seat,
+            arrivals,
+            budget: ByteBudget::for_connection(&house.unread),
+            patience,
+            hosts,
+            partial,
+            open: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+        }
     }
 
     pub(crate) async fn serve(
         self: Arc<Self>,
         request: Request<Incoming>,
+        arrival: Arrival,
+    ) -> Result<Response<ResponseBody>, Infallible> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let open = OpenRequest(Arc::clone(&self));
+        let mut answered = self.answer(request, arrival).await?;
+        let room = AnswerRoom::detach(answered.extensions_mut());
+        Ok(answered.map(|answer| ResponseBody::new(answer, open, room)))
+    }
+
+    /// Waits until no request was open for so long, up to twice as long.
+    pub(crate) async fn idle(&self, patience: Duration) {
+        let mut before = 0;
+        loop {
+            tokio::time::sleep(patience).await;
+            let begun = self.begun.load(Ordering::Relaxed);
+            if begun == before && self.open.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            before = begun;
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        arrival: Arrival,
     ) -> Result<Response<Answer>, Infallible> {
+        let kind = Kind::of(&request);
+        let request = request.map(|body| RequestBody::new(body, kind, &self.budget, self.patience));
         let call = UnaryCall::at(request.uri().path()).filter(|_| unary::may_be(&request));
-        let Some(call) = call else { return self.route(request.map(Body::new)).await };
+        let Some(call) = call else {
+            return match self.check_host(&request) {
+                Ok(()) => self.route(request.map(Body::new), arrival).await,
+                Err(failure) => Ok(rest::refuse(failure).map(Answer::Layered)),
+            };
+        };
         let (head, body) = request.into_parts();
         let request = match unary::read(body).await {
             Ok(message) => {
@@ -53,13 +136,29 @@ impl Requests {
             }
             Err(begun) => Request::from_parts(head, Body::new(begun)),
         };
-        self.route(request).await
+        self.route(request, arrival).await
+    }
+
+    /// Refuses what a page in a browser may have sent through a name that its owner has pointed here.
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Failure> {
+        if request_body::is_grpc_over_http2(request) {
+            return Ok(());
+        }
+        self.hosts.check(request)
     }
 
     /// The way through all layers.
-    async fn route(&self, mut request: Request<Body>) -> Result<Response<Answer>, Infallible> {
-        request.extensions_mut().insert(Peer(self.peer));
-        request.extensions_mut().insert(self.seat.clone());
+    async fn route(
+        &self,
+        mut request: Request<Body>,
+        arrival: Arrival,
+    ) -> Result<Response<Answer>, Infallible> {
+        let extensions = request.extensions_mut();
+        extensions.insert(Peer(self.peer));
+        extensions.insert(self.seat.clone());
+        extensions.insert(self.arrivals.clone());
+        extensions.insert(arrival);
+        extensions.insert(Arc::clone(&self.partial));
         Ok(self.router.clone().call(request).await?.map(Answer::Layered))
     }
 }

@@ -1,7 +1,7 @@
 //! The HTTP door: JSON under `/v1/`, for everyone who has no library of ours.
 //!
 //! Two rules make up the design. Whatever only asks is GET and takes a query; whatever changes
-//! something is POST and takes a JSON object. And names never stand in paths, because they may
+//! something is POST and takes a JSON object, but for DELETE of a lock, which takes a query. And names never stand in paths, because they may
 //! contain slashes and dots, which proxies and clients rewrite. `docs/http.md` shows all of it.
 //!
 //! Owns: the paths, the JSON, and the description of both. Guarantees: every answer that is not
@@ -14,6 +14,7 @@
 mod acquire;
 mod answer;
 mod body;
+mod clients;
 mod cluster;
 mod facts;
 mod keys;
@@ -41,6 +42,7 @@ use utoipa_axum::routes;
 
 use crate::error::Wrong;
 use crate::house::House;
+pub(crate) use answer::refuse;
 use answer::refused;
 
 /// What the description says beside the paths.
@@ -59,6 +61,7 @@ use answer::refused;
     tags(
         (name = "locks", description = "Take, keep, give back, look at"),
         (name = "leases", description = "What clients renew to keep their locks and keys"),
+        (name = "clients", description = "Who was heard from, and when"),
         (name = "keys", description = "Plain keys and values"),
         (name = "watch", description = "What happens, as it happens"),
         (name = "cluster", description = "Who belongs to it, and who leads")
@@ -74,7 +77,7 @@ fn described() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(locks::renew))
         .routes(routes!(locks::release))
         .routes(routes!(locks::force_release))
-        .routes(routes!(locks::list))
+        .routes(routes!(locks::list, locks::delete))
         .routes(routes!(locks::show))
         .routes(routes!(locks::explain))
         .routes(routes!(leases::grant))
@@ -82,6 +85,8 @@ fn described() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(leases::revoke))
         .routes(routes!(leases::list))
         .routes(routes!(leases::show))
+        .routes(routes!(clients::list))
+        .routes(routes!(clients::show))
         .routes(routes!(keys::put))
         .routes(routes!(keys::delete))
         .routes(routes!(keys::range))
@@ -125,10 +130,10 @@ mod tests {
     fn every_operation_has_a_name_of_its_own() {
         let (_, description) = described().split_for_parts();
         let paths = description.paths.paths.values();
-        let operations = paths.flat_map(|path| [&path.get, &path.post]).flatten();
+        let operations = paths.flat_map(|path| [&path.get, &path.post, &path.delete]).flatten();
         let names: Vec<_> = operations.map(|one| one.operation_id.clone()).collect();
         let unique: BTreeSet<_> = names.iter().flatten().collect();
-        assert_eq!((names.len(), unique.len()), (18, 18), "{names:?}");
+        assert_eq!((names.len(), unique.len()), (21, 21), "{names:?}");
     }
 
     /// The description is a contract: what changes in it is read before it is committed.

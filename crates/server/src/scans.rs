@@ -31,6 +31,30 @@ pub(crate) struct Scans {
     builders: Arc<Semaphore>,
 }
 
+impl Scans {
+    /// Room for the largest answer.
+    pub(crate) async fn room(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        self.answers.enter(limits::ANSWER_BYTES_MAX / PERMIT_BYTES).await
+    }
+
+    /// Room for an answer that is known, from what was taken before it was. Waits for as long as it
+    /// takes: the request was done. None if the answer is small.
+    pub(crate) async fn room_for(
+        &self,
+        bytes: usize,
+        before: Option<OwnedSemaphorePermit>,
+    ) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+        let bytes = bytes.min(limits::ANSWER_BYTES_MAX);
+        if let Some(permit) = before {
+            return Ok(Some(shrunk(permit, bytes)));
+        }
+        if bytes as u64 <= limits::INLINE_BYTES_MAX {
+            return Ok(None);
+        }
+        self.answers.wait(bytes.div_ceil(PERMIT_BYTES)).await.map(Some)
+    }
+}
+
 impl Default for Scans {
     fn default() -> Scans {
         let large = limits::LARGE_ANSWERS_BYTES_MAX / PERMIT_BYTES;
@@ -63,6 +87,11 @@ impl Gate {
         }
         let place = self.places.try_acquire();
         let _place = place.map_err(|_| Wrong::TooMuchOpen(self.what, self.waiting_max))?;
+        self.wait(permits).await
+    }
+
+    async fn wait(&self, permits: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let many = u32::try_from(permits).expect("a few thousand");
         let permit = Arc::clone(&self.permits).acquire_many_owned(many).await;
         permit.map_err(|_| Wrong::ShuttingDown.into())
     }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,7 +14,6 @@ use fencepost_proto::{DESCRIPTORS, ETCD_DESCRIPTORS};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -22,43 +21,49 @@ use tokio::time::Sleep;
 use tonic::service::Routes;
 
 use crate::along::Along;
+use crate::arrival::Noted;
 use crate::booth::Booths;
 use crate::duties;
 use crate::ears::Ears;
 use crate::etcd;
 use crate::framed;
 use crate::grpc::{ClusterDoor, LockDoor};
+use crate::hosts::AllowedHosts;
 use crate::house::House;
 use crate::http;
 use crate::json_tcp;
 use crate::limits;
 use crate::opening::Opening;
-use crate::requests::Requests;
+use crate::requests::{Given, Requests};
 use crate::rest;
 use crate::seats::{Seat, Seats};
 use crate::signing;
 use crate::watch::Hub;
 use crate::ws;
 
-/// Window sizes of HTTP/2: a large value fits one stream, and many streams fit a connection.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// What one connection may have read of a request over HTTP/1 and not yet understood.
 const HTTP1_BUFFER_BYTES: usize = 64 << 10;
 
 /// What may be tuned of a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Tuning {
     /// How many connections it has at once. Beyond them new ones are refused.
     pub connections_max: usize,
+    /// How many of them one address may have; without it, a share of all.
+    pub address_connections_max: Option<usize>,
+    /// Under which names requests over HTTP may reach it, beside IP addresses and `localhost`.
+    pub allowed_hosts: AllowedHosts,
     /// How long a client may take to say what it wants.
     pub headers_patience: Duration,
     /// How long another member may be gone before its calls are given up.
     pub member_patience: Duration,
+    /// How long a message may take to arrive, or an answer over HTTP/2 to be taken.
+    pub body_patience: Duration,
     /// How often a WebSocket is asked whether it is alive. If it says nothing until it is asked
     /// again, it is not.
     pub ping_interval: Duration,
-    /// How long a connection that speaks JSON over TCP may have nothing to ask.
+    /// How long a connection may have no request, wait, lease or watch. HTTP/2 and sessions are
+    /// given up to twice as long.
     pub idle_patience: Duration,
     /// How long a client may take to read one answer in JSON, or to read on where there is no HTTP/2.
     pub answer_patience: Duration,
@@ -68,10 +73,13 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             connections_max: limits::CONNECTIONS_MAX,
+            address_connections_max: None,
+            allowed_hosts: AllowedHosts::default(),
             headers_patience: limits::HEADERS_PATIENCE,
             member_patience: limits::MEMBER_PATIENCE,
+            body_patience: limits::BODY_PATIENCE,
             ping_interval: limits::KEEP_ALIVE_INTERVAL,
-            idle_patience: limits::LINE_IDLE_PATIENCE,
+            idle_patience: limits::IDLE_PATIENCE,
             answer_patience: limits::ANSWER_PATIENCE,
         }
     }
@@ -97,6 +105,7 @@ impl From<TcpListener> for Listeners {
 pub struct Server {
     address: SocketAddr,
     json_tcp: Option<SocketAddr>,
+    house: Weak<House>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -124,7 +133,7 @@ impl Server {
         let Listeners { clients, json_tcp } = listeners.into();
         let address = clients.local_addr()?;
         let json_address = json_tcp.as_ref().map(TcpListener::local_addr).transpose()?;
-        let house = Arc::new(House::new(handle).map_err(io::Error::other)?);
+        let house = Arc::new(House::new(handle, &tuning).map_err(io::Error::other)?);
         house.metrics.watch_node(handle);
         handle.observe(Box::new(Ears(Arc::downgrade(&house))));
         // This comes after the observer on its way to the loop, so from here on nothing is missed.
@@ -139,11 +148,13 @@ impl Server {
         look.await.map_err(|failure| io::Error::other(failure.message))?;
         house.head.refresh();
         let mut tasks = JoinSet::new();
-        let router = routes(&house, tuning, &mut tasks);
-        let seats = Seats::new(&house, tuning.connections_max);
+        let router = routes(&house, &tuning, &mut tasks);
+        let seats = Seats::new(&house, tuning.connections_max, tuning.address_connections_max);
         if let Some(listener) = json_tcp {
-            tasks.spawn(json_tcp::accept(Arc::clone(&house), listener, seats.clone(), tuning));
+            let (house, seats, tuning) = (Arc::clone(&house), seats.clone(), tuning.clone());
+            tasks.spawn(json_tcp::accept(house, listener, seats, tuning));
         }
+        tasks.spawn(Arc::clone(&house.pauses).run());
         tasks.spawn(Hub::default().run(Arc::clone(&house.fan_out)));
         tasks.spawn(duties::tell_progress(Arc::clone(&house)));
         tasks.spawn(duties::tell_places(Arc::clone(&house)));
@@ -152,9 +163,10 @@ impl Server {
         tasks.spawn(duties::give_up_lost_members(Arc::clone(&house), tuning.member_patience));
         let (stop, stopped) = watch::channel(false);
         let booths = Arc::new(Booths::new(handle));
+        let shared = Arc::downgrade(&house);
         let hall = Hall { doors: Doors { house, router, tuning }, booths, stopped };
         let task = tokio::spawn(accept(hall, clients, seats, tasks));
-        Ok(Server { address, json_tcp: json_address, stop, task })
+        Ok(Server { address, json_tcp: json_address, house: shared, stop, task })
     }
 
     /// Where it listens.
@@ -167,6 +179,18 @@ impl Server {
     #[must_use]
     pub fn json_tcp_address(&self) -> Option<SocketAddr> {
         self.json_tcp
+    }
+
+    /// Waits until the server can serve, as `/readyz` answers it. For ever, if the node ends first.
+    pub async fn ready(&self) {
+        let Some(mut changes) = self.house.upgrade().map(|house| house.head.changes()) else {
+            return std::future::pending().await;
+        };
+        while self.house.upgrade().is_none_or(|house| house.head.leader().is_none()) {
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Takes no more connections, ends all streams with a status that says so, and waits for it.
@@ -184,7 +208,7 @@ impl Drop for Server {
 }
 
 /// All services.
-fn routes(house: &Arc<House>, tuning: Tuning, tasks: &mut JoinSet<()>) -> Router {
+fn routes(house: &Arc<House>, tuning: &Tuning, tasks: &mut JoinSet<()>) -> Router {
     let (reporter, health) = tonic_health::server::health_reporter();
     tasks.spawn(duties::report_health(Arc::clone(house), reporter));
     let reflection = || {
@@ -229,13 +253,12 @@ struct Doors {
 }
 
 async fn accept(mut hall: Hall, listener: TcpListener, seats: Seats, mut tasks: JoinSet<()>) {
-    let graceful = GracefulShutdown::new();
     loop {
         let (stream, peer, seat) = tokio::select! {
             accepted = seats.accept(&listener) => accepted,
             () = hall.stopped() => break,
         };
-        let served = hall.clone().serve(stream, peer, seat, graceful.watcher());
+        let served = hall.clone().serve(stream, peer, seat);
         tokio::spawn(async move {
             if let Err(why) = served.await {
                 tracing::debug!(%peer, why, "a connection has ended");
@@ -244,11 +267,7 @@ async fn accept(mut hall: Hall, listener: TcpListener, seats: Seats, mut tasks: 
     }
     drop(listener);
     hall.doors.house.close();
-    let farewell = async {
-        graceful.shutdown().await;
-        seats.emptied().await;
-    };
-    if tokio::time::timeout(limits::FAREWELL, farewell).await.is_err() {
+    if tokio::time::timeout(limits::FAREWELL, seats.emptied()).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
     tasks.shutdown().await;
@@ -266,7 +285,6 @@ impl Hall {
         mut stream: TcpStream,
         peer: SocketAddr,
         seat: Seat,
-        watcher: Watcher,
     ) -> Result<(), String> {
         let mut patience = Box::pin(tokio::time::sleep(self.doors.tuning.headers_patience));
         let begun = tokio::select! {
@@ -278,26 +296,26 @@ impl Hall {
         let served = match begun.map_err(|why| why.to_string())? {
             Begun::Framed(greeting) => {
                 // They are told of the end in their own words.
-                drop((patience, watcher));
+                drop(patience);
                 let Doors { house, tuning, .. } = self.doors;
-                let (patience, booths) = (tuning.answer_patience, self.booths);
-                let served = framed::serve(house, stream, peer, greeting, patience, &booths).await;
+                let served =
+                    framed::serve(house, stream, peer, greeting, tuning, &self.booths).await;
                 drop(seat);
                 served
             }
             Begun::Http2 => {
-                let (doors, until) = (self.doors, patience.deadline());
+                let (doors, stopped, until) = (self.doors, self.stopped, patience.deadline());
                 let stream = stream.into_std().map_err(|why| why.to_string())?;
                 let serve = async move {
                     let patience = Box::pin(tokio::time::sleep_until(until));
                     let stream = TcpStream::from_std(stream)?;
-                    doors.serve_http(stream, peer, seat, patience, watcher).await
+                    doors.serve_http(stream, peer, seat, patience, stopped).await
                 };
                 Box::pin(self.booths.host(serve)).await
             }
             Begun::Http => {
-                let doors = self.doors;
-                Box::pin(doors.serve_http(stream, peer, seat, patience, watcher)).await
+                let (doors, stopped) = (self.doors, self.stopped);
+                Box::pin(doors.serve_http(stream, peer, seat, patience, stopped)).await
             }
         };
         served.map_err(|why| why.to_string())
@@ -311,16 +329,47 @@ impl Doors {
         peer: SocketAddr,
         seat: Seat,
         patience: Pin<Box<Sleep>>,
-        watcher: Watcher,
+        mut stopped: watch::Receiver<bool>,
     ) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let along = Along::default();
-        let builder = builder(along.clone(), self.tuning.headers_patience);
-        let requests = Arc::new(Requests::new(&self.house, self.router, peer, seat));
-        let service = service_fn(move |request| Box::pin(Arc::clone(&requests).serve(request)));
-        let opening = TokioIo::new(Opening::new(stream, patience));
-        let connection = builder.serve_connection_with_upgrades(opening, service);
-        along.with(watcher.watch(connection)).await.map_err(io::Error::other)
+        let Tuning { headers_patience, body_patience, idle_patience, allowed_hosts, .. } =
+            self.tuning;
+        let along = Along::new(body_patience);
+        let builder = builder(along.clone(), headers_patience);
+        let partial = Arc::<ws::PartialMessage>::default();
+        let opening = Opening::new(stream, patience, Arc::clone(&partial), body_patience);
+        let noted = Noted::new(opening, &self.house.pauses);
+        let (router, hosts, arrivals) = (self.router, allowed_hosts, noted.arrivals());
+        let given = Given {
+            router,
+            peer,
+            seat,
+            arrivals: arrivals.clone(),
+            patience: body_patience,
+            hosts,
+            partial,
+        };
+        let requests = Arc::new(Requests::new(&self.house, given));
+        let served = Arc::clone(&requests);
+        // When it came is asked at once: until the request is begun, others may be read.
+        let service = service_fn(move |request| {
+            Box::pin(Arc::clone(&served).serve(request, arrivals.next()))
+        });
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(noted), service);
+        let connection = async move {
+            let mut connection = pin!(connection);
+            tokio::select! {
+                biased;
+                served = connection.as_mut() => return served,
+                // If there is nobody to stop it, it has been stopped.
+                _ = stopped.wait_for(|&is_stopped| is_stopped) => {}
+                () = requests.idle(idle_patience) => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let ended = tokio::time::timeout(limits::FAREWELL, connection).await;
+            ended.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+        };
+        along.with(connection).await.map_err(io::Error::other)
     }
 }
 
@@ -359,8 +408,8 @@ fn builder(along: Along, patience: Duration) -> auto::Builder<Along> {
         .max_concurrent_streams(limits::STREAMS_MAX)
         .max_header_list_size(limits::HEADERS_BYTES_MAX)
         .max_pending_accept_reset_streams(limits::RESETS_PENDING_MAX)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
         .keep_alive_interval(limits::KEEP_ALIVE_INTERVAL)
         .keep_alive_timeout(limits::KEEP_ALIVE_PATIENCE);
     builder

@@ -10,6 +10,7 @@ mod answer;
 mod ask;
 mod incoming;
 mod outgoing;
+mod repeat;
 mod sign;
 mod turn;
 mod watches;
@@ -17,6 +18,7 @@ mod watches;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fencepost_core::command::{Action, Command, Disconnect, LeaseRef};
 use fencepost_core::{ClientId, Epoch, LeaseId, LockName, Revision};
@@ -69,6 +71,8 @@ struct State {
     leases: HashMap<LeaseId, Named>,
     /// The client sends nothing more.
     is_done: bool,
+    /// How many frames the client has sent.
+    frames: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -233,6 +237,27 @@ impl Session {
         }
     }
 
+    /// Waits until the client had nothing open and sent nothing for so long, up to twice as long.
+    pub(crate) async fn idle(&self, patience: Duration) {
+        let mut before = None;
+        loop {
+            tokio::time::sleep(patience).await;
+            let now = self.frames_if_unused();
+            if now.is_some() && now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// How many frames have come; nothing, if the stream has a request, a watch or a lease.
+    fn frames_if_unused(&self) -> Option<u64> {
+        let state = self.state();
+        let is_unused =
+            state.open.is_empty() && state.watches.is_empty() && state.leases.is_empty();
+        is_unused.then_some(state.frames)
+    }
+
     /// The stream has ended. Whatever waits keeps its place; only who is told changes.
     pub(crate) fn end(&self) {
         self.house.metrics.sessions.dec();
@@ -268,5 +293,5 @@ type Answered = Result<(v1::Header, v1::session_response::Response), Failure>;
 
 /// The number of an open request, as the state keeps it.
 fn number(request: RequestId) -> u64 {
-    request.0
+    request.number
 }

@@ -1,9 +1,11 @@
 //! From outcomes, events and views to the wire.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use fencepost_core::command::Mode;
 use fencepost_core::event::{Cause, Event, EventKind, Holding, KeyValue};
 use fencepost_core::outcome::{Granted, Place, RenewResult, Renewed};
-use fencepost_core::query::{Explanation, Holder, LeaseInfo, LockView, Waiter};
+use fencepost_core::query::{ClientInfo, Explanation, Holder, LeaseInfo, LockView, Waiter};
 use fencepost_core::{Key, LogTime, Millis};
 use fencepost_proto::v1;
 
@@ -14,6 +16,14 @@ pub(crate) fn signed(number: u64) -> i64 {
 
 pub(crate) fn millis(length: Millis) -> i64 {
     signed(length.0)
+}
+
+/// When something ends that has so long left, in milliseconds of Unix time by this machine's clock.
+/// For people: no clock decides anything.
+#[expect(clippy::disallowed_methods, reason = "shown to people, and decides nothing")]
+pub(crate) fn expires_unix_ms(remaining: Millis) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    i64::try_from(now).unwrap_or(i64::MAX).saturating_add(millis(remaining))
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -142,6 +152,10 @@ fn holder(holder: &Holder, now: LogTime) -> v1::Holder {
         key: text(&holder.key),
         until_ms: holder.forced_at.map(|until| millis(until.since(now))).unwrap_or_default(),
         metadata_cut: holder.is_metadata_cut,
+        expires_unix_ms: expires_unix_ms(holder.remaining),
+        create_revision: signed(holder.create_revision.0),
+        mod_revision: signed(holder.mod_revision.0),
+        version: signed(holder.version),
     }
 }
 
@@ -156,6 +170,7 @@ fn waiter(waiter: &Waiter) -> v1::Waiter {
         waiting_ms: millis(waiter.waited_for),
         key: text(&waiter.key),
         predecessor_key: text(&waiter.predecessor),
+        create_revision: signed(waiter.create_revision.0),
     }
 }
 
@@ -168,6 +183,24 @@ pub(crate) fn lease(info: &LeaseInfo) -> v1::Lease {
         client_id: info.client.as_str().to_owned(),
         keys: info.keys.iter().map(|key| text(key)).collect(),
         epoch: info.epoch.0,
+        // That of an owner who waits does not run.
+        expires_unix_ms: match info.expiry {
+            LogTime::NEVER => 0,
+            _ => expires_unix_ms(info.remaining),
+        },
+    }
+}
+
+/// A client, with at most so many of its leases.
+pub(crate) fn client(info: &ClientInfo, now: LogTime, leases_max: usize) -> v1::ClientRecord {
+    let seen = now.since(info.last_seen);
+    v1::ClientRecord {
+        client_id: info.id.as_str().to_owned(),
+        address: info.address.as_str().to_owned(),
+        seen_ms: millis(seen),
+        last_seen_unix_ms: expires_unix_ms(Millis::ZERO).saturating_sub(millis(seen)),
+        leases_total: info.leases_total,
+        leases: info.leases.iter().take(leases_max).map(|lease| lease.0).collect(),
     }
 }
 

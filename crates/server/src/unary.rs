@@ -10,11 +10,13 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Version};
 use prost::Message;
 use tonic::Status;
+
+use crate::request_body::{BodyError, RequestBody};
 
 /// What is larger takes so long that the layers do not matter.
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
@@ -51,7 +53,7 @@ impl Framed {
 }
 
 /// Reads the one message of a request. If there is none, or more, its body is as before.
-pub(crate) async fn read(mut body: Incoming) -> Result<Framed, Begun> {
+pub(crate) async fn read(mut body: RequestBody) -> Result<Framed, Begun> {
     let mut first = body.frame().await;
     let is_one = |read: &Result<Frame<Bytes>, _>| {
         read.as_ref().is_ok_and(|frame| frame.data_ref().is_some_and(is_one_message))
@@ -79,17 +81,17 @@ fn is_one_message(bytes: &Bytes) -> bool {
     !is_compressed && length == message.len() && length <= MESSAGE_BYTES_MAX
 }
 
-type Piece = Result<Frame<Bytes>, hyper::Error>;
+type Piece = Result<Frame<Bytes>, BodyError>;
 
 /// A body of which something was read.
 pub(crate) struct Begun {
     read: [Option<Piece>; 2],
-    rest: Incoming,
+    rest: RequestBody,
 }
 
 impl hyper::body::Body for Begun {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
         match self.read.iter_mut().find_map(Option::take) {

@@ -8,6 +8,7 @@
 
 mod answer;
 mod connection;
+mod partial;
 mod request;
 
 use std::sync::Arc;
@@ -19,8 +20,11 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+pub(crate) use partial::PartialMessage;
 pub(crate) use request::fuzz;
 
+use crate::arrival::Arrivals;
+use crate::byte_budget::ByteBudget;
 use crate::house::House;
 use crate::limits;
 use crate::seats::Seat;
@@ -39,8 +43,8 @@ struct Door {
     tuning: Tuning,
 }
 
-pub(crate) fn routes(house: &Arc<House>, tuning: Tuning) -> Router {
-    let door = Door { house: Arc::clone(house), tuning };
+pub(crate) fn routes(house: &Arc<House>, tuning: &Tuning) -> Router {
+    let door = Door { house: Arc::clone(house), tuning: tuning.clone() };
     Router::new().route(PATH, get(open)).with_state(door)
 }
 
@@ -48,6 +52,8 @@ pub(crate) fn routes(house: &Arc<House>, tuning: Tuning) -> Router {
 async fn open(
     State(door): State<Door>,
     Extension(seat): Extension<Seat>,
+    Extension(arrivals): Extension<Arrivals>,
+    Extension(partial): Extension<Arc<PartialMessage>>,
     uri: Uri,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -73,7 +79,8 @@ async fn open(
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
         .on_upgrade(move |socket| async move {
-            connection::converse(house, socket, tuning, only_leader).await;
+            partial.begin(&ByteBudget::for_connection(&house.unread));
+            connection::converse(house, socket, (arrivals, partial), tuning, only_leader).await;
             drop(seat);
         })
 }

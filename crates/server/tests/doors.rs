@@ -1,10 +1,14 @@
 //! The doors for clients without leases: WebSocket, JSON over TCP, and text commands. Byte by byte,
 //! on real sockets; nothing here sleeps, what is waited for is an answer.
 
+#[path = "doors/browsers.rs"]
+mod browsers;
 #[path = "doors/cluster.rs"]
 mod cluster;
 #[path = "doors/corpus.rs"]
 mod corpus;
+#[path = "doors/holdings.rs"]
+mod holdings;
 #[path = "doors/json_tcp.rs"]
 mod json_tcp;
 #[path = "doors/json_tcp_rough.rs"]

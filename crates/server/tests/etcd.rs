@@ -16,6 +16,8 @@ mod real;
 mod rust_client;
 #[path = "etcd/scans.rs"]
 mod scans;
+#[path = "etcd/snapshots.rs"]
+mod snapshots;
 #[path = "server/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of the native door")]
 mod support;

@@ -19,6 +19,8 @@ mod framed;
 mod framed_support;
 #[path = "server/headers.rs"]
 mod headers;
+#[path = "server/idle.rs"]
+mod idle;
 #[path = "server/lost.rs"]
 mod lost;
 #[path = "server/malformed.rs"]
@@ -43,6 +45,8 @@ mod sessions;
 mod signing;
 #[path = "server/support.rs"]
 mod support;
+#[path = "server/unread.rs"]
+mod unread;
 #[path = "server/waiting.rs"]
 mod waiting;
 #[path = "server/watches.rs"]

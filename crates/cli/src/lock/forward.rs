@@ -24,7 +24,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens for those that ask to end.
     pub(crate) fn listen() -> io::Result<Signals> {
-        let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let ignored = ignored(&fs::read("/proc/self/status").unwrap_or_default());
         let mut signals = Signals { listened: Vec::new(), ignored };
         signals.add(&ENDING)?;
         Ok(signals)
@@ -63,10 +63,13 @@ fn bit(signal: Signal) -> u64 {
     1 << (signal.as_raw() - 1)
 }
 
-/// The set of ignored signals, as the kernel lists it.
-fn ignored(status: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+/// The set of ignored signals, as the kernel lists it. The name of the program is in the list too,
+/// and may be no text.
+fn ignored(status: &[u8]) -> u64 {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let set = lines.find_map(|line| line.strip_prefix(b"SigIgn:"));
+    let set = set.and_then(|set| std::str::from_utf8(set).ok());
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -75,11 +78,11 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_read_from_the_kernels_list() {
-        let status = "Name:\tsh\nSigBlk:\t0000000000010000\nSigIgn:\t0000000000001001\n";
+        let status = b"Name:\t\xd0\xbf\xd0\nSigBlk:\t0000000000010000\nSigIgn:\t0000000000001001\n";
         let set = ignored(status);
         assert_ne!(set & bit(Signal::HUP), 0);
         assert_ne!(set & bit(Signal::PIPE), 0);
         assert_eq!(set & bit(Signal::INT), 0);
-        assert_eq!(ignored("nothing of the kind"), 0);
+        assert_eq!(ignored(b"nothing of the kind"), 0);
     }
 }

@@ -12,11 +12,12 @@ use serde::Serialize;
 use super::forward::Signals;
 use super::supervise::{Ended, Order, Supervisor};
 use super::timeline::{Moment, Timeline};
-use super::{LOCK_LOST, OWN_FAILURE, SIGNAL_BASE, progress, say};
+use super::{LOCK_LOST, OWN_FAILURE, SIGNAL_BASE, identity, progress, say};
+use crate::blocked;
 use crate::failure::{Failure, Told as _};
 use crate::ids::LeaseId;
 use crate::output::Output;
-use crate::words::plain;
+use crate::words::{length, plain};
 
 /// What is wanted.
 pub(crate) struct Wish {
@@ -59,7 +60,7 @@ impl Wish {
         let guard = tokio::select! {
             acquired = lock.acquire() => match acquired {
                 Ok(guard) => guard,
-                Err(error) => return self.not_held(&error),
+                Err(error) => return self.not_held(client, &error).await,
             },
             signal = signals.next() => return Ok(by_signal(signal.as_raw())),
             never = progress::show(client, &self.name), if !self.quiet => match never {},
@@ -70,17 +71,35 @@ impl Wish {
         }
     }
 
-    fn not_held(&self, error: &Error) -> anyhow::Result<u8> {
-        let failure = Failure::client(format!("get the lock {}", plain(&self.name)), error).into();
-        match error {
-            Error::Timeout | Error::Denied { .. } | Error::Ended { .. } => {
-                if !self.quiet {
-                    crate::tell(&failure);
-                }
-                Ok(self.conflict)
-            }
-            _ => Err(failure),
+    async fn not_held(&self, client: &Client, error: &Error) -> anyhow::Result<u8> {
+        let is_recovering = matches!(error, Error::Rejected { code, .. } if code == "recovering");
+        let is_conflict = is_recovering
+            || matches!(error, Error::Timeout | Error::Denied { .. } | Error::Ended { .. });
+        let doing = format!("get the lock {}", plain(&self.name));
+        if !is_conflict {
+            return Err(Failure::client(doing, error).into());
         }
+        if !self.quiet {
+            let failure = match error {
+                _ if is_recovering => recovering(client, &doing).await,
+                Error::Timeout | Error::Denied { .. } => self.in_the_way(client, &doing).await,
+                _ => None,
+            };
+            crate::tell(&failure.unwrap_or_else(|| Failure::client(doing, error)).into());
+        }
+        Ok(self.conflict)
+    }
+
+    /// Who has the lock, as well as it can be said now. Nothing if that has changed meanwhile.
+    async fn in_the_way(&self, client: &Client, doing: &str) -> Option<Failure> {
+        let lock = client.get_lock(&self.name).await.ok()?;
+        let what = format!("cannot {doing}");
+        if let Some(key) = blocked::by(!lock.holders.is_empty(), &lock.foreign) {
+            return Some(Failure::new(what, blocked::why(key), blocked::remedy(key)));
+        }
+        let holder = lock.holders.first()?;
+        let why = format!("it is held by {}", identity::shown(&holder.client_id, &holder.metadata));
+        Some(Failure::new(what, why, "wait for longer, or look with `fencepost show` who waits"))
     }
 
     /// Holds the lock until somebody wants the process to end.
@@ -189,6 +208,15 @@ impl Wish {
         std::mem::forget(guard);
         LOCK_LOST
     }
+}
+
+/// After a restore, locks are granted again at a moment of log time, which says nothing to people.
+async fn recovering(client: &Client, doing: &str) -> Option<Failure> {
+    let left = client.status().await.ok()?.grants_in_ms;
+    let why = "the cluster was restored from a backup, and leases of before it may still be held";
+    let remedy =
+        format!("locks are granted again in {}; look with `fencepost status`", length(left));
+    Some(Failure::new(format!("cannot {doing}"), why, remedy))
 }
 
 fn exit_code(status: WaitStatus) -> u8 {

@@ -9,8 +9,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::ioctl_fionbio;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, waitpid,
+};
+use rustix::time::Timespec;
 use tokio::net::unix::pipe;
 
 use super::words::{READY, WATCHING, Word, take_line};
@@ -19,6 +23,8 @@ use super::words::{READY, WATCHING, Word, take_line};
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 /// How long a new watchdog may take to answer before the command is not begun.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for the end of a watchdog that was killed.
+const DEATH_MAX: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A watchdog says a few words in its life.
 const READ_LEN: usize = 256;
 
@@ -96,6 +102,18 @@ impl Leash {
         if let Some(handle) = self.handle {
             let _ = pidfd_send_signal(handle, Signal::KILL);
         }
+    }
+
+    /// Ends it, and takes note of its end.
+    pub(crate) fn end_now(self) {
+        if let Some(handle) = &self.handle {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+            // A process that hangs in the kernel must not hold up this one.
+            let mut ends = [PollFd::new(handle, PollFlags::IN)];
+            let _ = poll(&mut ends, Some(&DEATH_MAX));
+        }
+        // Its end may have been taken note of before.
+        let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
     }
 
     /// The next thing that it says; nothing once it is gone. May be dropped at any point.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fencepost_client::{Client, proto};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::say;
+use super::{identity, say};
+use crate::blocked;
 use crate::words::plain;
 
 /// How often to look on a terminal, where one line is written over and over.
@@ -57,12 +58,15 @@ fn line(lock: &proto::Lock, client: &str) -> Option<String> {
     if place.is_none() && lock.waiters_total <= u64::try_from(waiters.len()).unwrap_or(u64::MAX) {
         return None;
     }
+    if let Some(key) = blocked::by(!lock.holders.is_empty(), &lock.foreign) {
+        let (name, why, remedy) = (plain(&lock.name), blocked::why(key), blocked::remedy(key));
+        return Some(format!("waiting for {name}: {why}; {remedy}"));
+    }
+    let shown = |holder: &proto::Holder| identity::shown(&holder.client_id, &holder.metadata);
     let holder = match &lock.holders[..] {
         [] => "free soon".to_owned(),
-        [one] => format!("held by {}", plain(&one.client_id)),
-        [first, rest @ ..] => {
-            format!("held by {} and {} more", plain(&first.client_id), rest.len())
-        }
+        [one] => format!("held by {}", shown(one)),
+        [first, rest @ ..] => format!("held by {} and {} more", shown(first), rest.len()),
     };
     let (name, total) = (plain(&lock.name), lock.waiters_total);
     Some(match place {
@@ -95,6 +99,24 @@ mod tests {
     fn it_says_who_holds_and_where_one_stands() {
         let told = line(&lock(), "c");
         assert_eq!(told.as_deref(), Some("waiting for job: held by a; 2 of 2 in line"));
+    }
+
+    #[test]
+    fn what_a_holder_says_of_itself_is_shown() {
+        let mut lock = lock();
+        lock.holders[0].metadata = b"alice@web1, pid 7\n".to_vec().into();
+        let told = line(&lock, "c").expect("it waits");
+        assert!(told.contains("held by a (alice@web1, pid 7\\n);"), "{told}");
+    }
+
+    #[test]
+    fn a_plain_key_in_the_way_is_named_with_what_clears_it() {
+        let mut lock = lock();
+        lock.holders.clear();
+        lock.foreign = vec!["job/1".to_owned()];
+        let told = line(&lock, "c").expect("it waits");
+        assert!(told.contains("the key job/1") && told.contains("kv del job/1"), "{told}");
+        assert!(!told.contains("free soon") && !told.contains(" of "), "{told}");
     }
 
     #[test]

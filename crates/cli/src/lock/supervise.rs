@@ -19,7 +19,7 @@ use rustix::process::{
 
 use super::forward::Signals;
 use super::leash::{Leash, THIS_PROGRAM};
-use super::processes::{Census, is_orphaned};
+use super::processes::ProcFs;
 use super::say;
 use super::stopping::{Step, Stopping, Why};
 use super::terminal::Terminal;
@@ -29,6 +29,11 @@ use super::work::Work;
 
 /// How often to look whether processes that are being stopped have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long processes that the command has left behind have to leave its group, as a daemon does.
+/// Its parent ends before it calls setsid, and it needs a moment of a processor for that.
+const TIME_TO_LEAVE: Duration = Duration::from_secs(1);
+/// How long a watchdog that was told to end may take for it before it is killed.
+const WATCHDOG_END_MAX: Duration = Duration::from_secs(1);
 /// A watchdog that dies over and over is not started more often than this.
 const REPLACE_EVERY: Duration = Duration::from_secs(1);
 
@@ -54,6 +59,7 @@ pub(crate) enum Ended {
 pub(crate) struct Supervisor<'a> {
     guard: &'a Guard,
     timeline: Timeline,
+    system: ProcFs,
     work: Work,
     leash: Option<Leash>,
     leash_since: Moment,
@@ -63,6 +69,8 @@ pub(crate) struct Supervisor<'a> {
     /// What the watchdog was told last.
     told: Option<Moment>,
     status: Option<WaitStatus>,
+    /// Since when the command has been found to have ended while others of its group ran.
+    left_behind_since: Option<Moment>,
     stopping: Option<Stopping>,
 }
 
@@ -70,21 +78,30 @@ impl<'a> Supervisor<'a> {
     /// Starts the watchdog and the command. The command waits until [`run`](Supervisor::run).
     pub(crate) fn start(guard: &'a Guard, order: &Order<'_>) -> io::Result<Supervisor<'a>> {
         let own = getpid();
-        let spare: Vec<Pid> = Census::take()?.below(own, &[]).iter().map(|one| one.pid).collect();
+        let system = ProcFs::open()?;
+        let spare: Vec<Pid> = system.below(own, &[]).processes.iter().map(|one| one.pid).collect();
         // Whatever loses its parent below becomes a child of this process, and stays within reach.
         set_child_subreaper(Some(own))?;
         let leash = Leash::start(order.timeline.grace(), &spare)?;
-        let group = begin(order)?;
+        let group = match begin(order) {
+            Ok(group) => group,
+            Err(error) => {
+                leash.end_now();
+                return Err(error);
+            }
+        };
         Ok(Supervisor {
             guard,
             timeline: order.timeline,
-            work: work(group, &spare, leash.pid()),
+            work: work(group, &spare, leash.pid(), &system),
+            system,
             leash: Some(leash),
             leash_since: Moment::now(),
             spare,
             terminal: Terminal::open(),
             told: None,
             status: None,
+            left_behind_since: None,
             stopping: None,
         })
     }
@@ -95,6 +112,7 @@ impl<'a> Supervisor<'a> {
             Ok(early) => early,
             Err(error) => {
                 self.work.kill_all();
+                self.dismiss_watchdog().await;
                 return Err(error);
             }
         };
@@ -102,10 +120,7 @@ impl<'a> Supervisor<'a> {
             self.receive(signal);
         }
         let ended = self.watch(signals).await;
-        if let Some(leash) = &mut self.leash {
-            // If it does not hear this, it finds nobody to kill.
-            let _ = leash.tell(Word::Finished);
-        }
+        self.dismiss_watchdog().await;
         if let Some(terminal) = &mut self.terminal {
             match self.status.is_some_and(WaitStatus::signaled) {
                 true => terminal.take_back_tidied(),
@@ -113,6 +128,18 @@ impl<'a> Supervisor<'a> {
             }
         }
         Ok(ended)
+    }
+
+    /// Ends the watchdog and takes note of its end, and of that of everything else that has ended: a
+    /// first process that takes no note, as in many containers, would keep their numbers in use.
+    async fn dismiss_watchdog(&mut self) {
+        if let Some(mut leash) = self.leash.take() {
+            // If it does not hear this, it finds nobody to kill.
+            let _ = leash.tell(Word::Finished);
+            let _ = tokio::time::timeout(WATCHDOG_END_MAX, leash.is_gone()).await;
+            leash.end_now();
+        }
+        self.reap();
     }
 
     /// Waits until the command's process is ready and the watchdog knows of it, then lets it go. The
@@ -159,7 +186,8 @@ impl<'a> Supervisor<'a> {
             if let Some(ended) = self.go_on() {
                 return ended;
             }
-            let pause = if self.stopping.is_some() { LOOK_EVERY } else { self.timeline.tick() };
+            let is_ending = self.stopping.is_some() || self.left_behind_since.is_some();
+            let pause = if is_ending { LOOK_EVERY } else { self.timeline.tick() };
             let leash_gone = async {
                 match &mut self.leash {
                     Some(leash) => leash.is_gone().await,
@@ -209,7 +237,7 @@ impl<'a> Supervisor<'a> {
             self.work.signal(Signal::CONT);
             return;
         }
-        if is_orphaned(getpid()) {
+        if self.system.is_orphaned(getpid()) {
             // Nobody could continue it.
             self.work.signal(Signal::CONT);
             return;
@@ -238,8 +266,14 @@ impl<'a> Supervisor<'a> {
     fn go_on(&mut self) -> Option<Ended> {
         if self.stopping.is_none() {
             let status = self.status?;
-            if self.work.left_in_group().is_ok_and(|left| left.is_empty()) {
+            self.reap();
+            if self.work.has_left_group() {
                 return Some(Ended::Itself(status));
+            }
+            let now = Moment::now();
+            let since = *self.left_behind_since.get_or_insert(now);
+            if now < since.after(TIME_TO_LEAVE) {
+                return None;
             }
             say(
                 "the command has ended and left processes behind; they are stopped before the lock \
@@ -264,13 +298,11 @@ impl<'a> Supervisor<'a> {
             Step::Kill if is_loss => drop(self.work.kill_all()),
             Step::Kill => self.work.signal(Signal::KILL),
         }
+        self.reap();
         let left = if is_loss { self.work.left() } else { self.work.left_in_group() };
         let is_hopeless = self.stopping.as_ref()?.is_hopeless(Moment::now());
         match left {
-            Ok(left) if left.is_empty() => {
-                self.reap();
-                Some(self.outcome())
-            }
+            Ok(left) if left.is_empty() => Some(self.outcome()),
             Ok(left) if is_hopeless => Some(Ended::Unkillable(left)),
             // Who cannot be seen may be there.
             Err(_) if is_hopeless => Some(Ended::Unkillable(vec![self.work.group()])),
@@ -328,7 +360,7 @@ impl<'a> Supervisor<'a> {
         self.leash_since = now;
         match Leash::start(self.timeline.grace(), &self.spare) {
             Ok(leash) => {
-                self.work = work(self.work.group(), &self.spare, leash.pid());
+                self.work = work(self.work.group(), &self.spare, leash.pid(), &self.system);
                 self.leash = Some(leash);
                 match self.tell_group() {
                     Ok(()) => say("the watchdog was gone; another one has taken its place"),
@@ -345,9 +377,9 @@ fn until(plan: &Timeline, deadline: Moment) -> Word {
     Word::Until { stop: plan.stop_at_latest(deadline), kill: plan.kill_at_latest(deadline) }
 }
 
-fn work(group: Pid, spare: &[Pid], watchdog: Pid) -> Work {
+fn work(group: Pid, spare: &[Pid], watchdog: Pid, system: &ProcFs) -> Work {
     let spare = spare.iter().copied().chain([watchdog]).collect();
-    Work::new(group, getpid(), spare)
+    Work::new(group, getpid(), spare, system.clone())
 }
 
 /// Starts the command's process, which stops at once.

@@ -79,12 +79,14 @@ impl Timeline {
     /// with less, two lost renewals would be enough to lose the lock.
     pub(crate) fn plan(ttl: Duration, grace: Option<Duration>) -> Result<Timeline, Failure> {
         let slack = (ttl / 20).clamp(SLACK_MIN, SLACK_MAX);
+        let is_given = grace.is_some();
         let grace = grace.unwrap_or(GRACE_DEFAULT.min(ttl / 6));
         let believed = Duration::from_micros(believed_until(Sent::default(), ttl).micros());
         let left =
             believed.checked_sub(grace.saturating_add(2 * slack)).filter(|&left| left >= ttl / 4);
         let Some(left) = left.filter(|left| !left.is_zero()) else {
-            return Err(does_not_fit(ttl, grace, believed.saturating_sub(2 * slack + ttl / 4)));
+            let most = believed.saturating_sub(2 * slack + ttl / 4);
+            return Err(if is_given { does_not_fit(ttl, grace, most) } else { too_short(ttl) });
         };
         Ok(Timeline { ttl, window: left.min(ttl / 2), grace, slack })
     }
@@ -118,6 +120,15 @@ impl Timeline {
     pub(crate) fn tick(&self) -> Duration {
         (self.ttl / 50).clamp(Duration::from_millis(10), Duration::from_millis(500))
     }
+}
+
+/// The service takes no shorter one, and there would be no time to end a command in.
+fn too_short(ttl: Duration) -> Failure {
+    Failure::usage(
+        format!("a TTL of {} is too short", humantime::format_duration(ttl)),
+        "the command must be ended before it is over, and that takes time",
+        "choose a TTL of 500ms or more",
+    )
 }
 
 fn does_not_fit(ttl: Duration, grace: Duration, most: Duration) -> Failure {

@@ -23,7 +23,7 @@ pub(super) fn hand_over(handle: &Handle) {
 }
 
 fn successor(status: &Status) -> Option<u64> {
-    let is_connected = |id: &u64| status.links.get(id).is_some_and(|link| link.is_connected);
+    let is_reachable = |id: &u64| status.contacts.get(id).is_some_and(|one| one.is_reachable);
     let mut voters = status.members.voters().into_iter().filter(|&id| id != status.id);
-    voters.find(is_connected).filter(|_| status.role.leads)
+    voters.find(is_reachable).filter(|_| status.role.leads)
 }

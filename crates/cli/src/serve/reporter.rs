@@ -3,16 +3,18 @@
 use fencepost_node::shell::{Ended, Notice, Observer};
 use tokio::sync::oneshot;
 
+use super::startup::Progress;
 use crate::ids::MemberId;
 
 /// Listens to one node.
 pub(super) struct Reporter {
     ended: Option<oneshot::Sender<Ended>>,
+    progress: Progress,
 }
 
 impl Reporter {
-    pub(super) fn new(ended: oneshot::Sender<Ended>) -> Reporter {
-        Reporter { ended: Some(ended) }
+    pub(super) fn new(ended: oneshot::Sender<Ended>, progress: Progress) -> Reporter {
+        Reporter { ended: Some(ended), progress }
     }
 }
 
@@ -31,8 +33,12 @@ impl Observer for Reporter {
                 Notice::Installed(id) => {
                     tracing::info!(index = id.index, "took over a snapshot from another member");
                 }
-                Notice::Trouble(what) => tracing::warn!("{what}"),
-                Notice::Waiting(what) => tracing::info!("{what}"),
+                // On one line, whatever it is: what, why, and what to do.
+                Notice::Trouble(what) => tracing::warn!("{}", what.replace('\n', "; ")),
+                Notice::Waiting(what) => {
+                    self.progress.set(what);
+                    tracing::info!("{what}");
+                }
                 Notice::Ended(ended) => {
                     // Nobody listens any more if the process ends anyway.
                     drop(self.ended.take().map(|tell| tell.send(ended.clone())));
@@ -41,5 +47,52 @@ impl Observer for Reporter {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no thread panics with it").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Written {
+        type Writer = Written;
+
+        fn make_writer(&self) -> Written {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn trouble_is_one_line() {
+        let written = Written::default();
+        let lines = tracing_subscriber::fmt().with_writer(written.clone()).finish();
+        tracing::subscriber::with_default(lines, || {
+            let (tell, _ended) = oneshot::channel();
+            let mut reporter = Reporter::new(tell, Progress::default());
+            reporter.observe(&[Notice::Trouble("what\nwhy\nwhat to do".to_owned())]);
+        });
+        let bytes = written.0.lock().expect("no thread panics with it").clone();
+        let text = String::from_utf8(bytes).expect("it is text");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("what; why; what to do"), "{text}");
     }
 }

@@ -3,26 +3,48 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::settings::Settings;
+use fencepost_fence::Repeats;
 
-/// Writes it, for people.
-pub(super) fn show(out: &mut impl Write, settings: &Settings, at: SocketAddr) -> io::Result<()> {
+use super::settings::Settings;
+use crate::logs;
+
+/// Shows it on standard error.
+pub(super) fn show(settings: &Settings, at: SocketAddr) {
+    let message = format!("fencepost {} store is ready", env!("CARGO_PKG_VERSION"));
     let url = format!("http://{}/", reachable(at));
-    writeln!(out, "fencepost {} store is ready", env!("CARGO_PKG_VERSION"))?;
+    let mut text = Vec::new();
+    // It fails only if the text does, which grows.
+    let _ = write_for_people(&mut text, settings, &message, &url);
+    let file = settings.file.display().to_string();
+    let fields = [("url", url), ("tokens", tokens(settings)), ("file", file)];
+    logs::show(&String::from_utf8_lossy(&text), &message, &fields);
+}
+
+fn write_for_people(
+    out: &mut impl Write,
+    settings: &Settings,
+    message: &str,
+    url: &str,
+) -> io::Result<()> {
+    writeln!(out, "{message}")?;
     writeln!(out, "  writes    POST {url} or {url}write")?;
     writeln!(out, "  reads     GET {url}, {url}?key=K")?;
     writeln!(out, "  tokens    {}", tokens(settings))?;
     writeln!(out, "  file      {}", settings.file.display())?;
     writeln!(out, "\nTry, in another terminal:\n")?;
     match settings.require_signed {
-        true => show_signed(out, &url)?,
-        false => show_bare(out, &url)?,
+        true => show_signed(out, url)?,
+        false => show_bare(out, url)?,
     }
     writeln!(out, "  curl -s {url}")
 }
 
 fn tokens(settings: &Settings) -> String {
-    let repeats = if settings.strict { "; each writes once" } else { "" };
+    let repeats = match settings.repeats {
+        Repeats::Accepted => "",
+        Repeats::SameData => "; each writes one thing",
+        Repeats::Refused => "; each writes once",
+    };
     let kind = match (&settings.trust, settings.require_signed) {
         (None, _) => "bare numbers, believed as they are".to_owned(),
         (Some(trust), false) => format!("bare numbers, or signed by cluster {}", trust.cluster),

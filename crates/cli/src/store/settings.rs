@@ -9,11 +9,13 @@ use std::path::PathBuf;
 
 use clap::ValueEnum as _;
 use clap::builder::BoolishValueParser;
+use fencepost_fence::Repeats;
+use serde_json::Value;
 
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::logs::Format;
-use crate::origin::Sources;
+use crate::origin::{Origin, Setting, Sources};
 use crate::settings::{LOG_LEVEL, Layers};
 
 const LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8000);
@@ -95,6 +97,17 @@ pub(crate) struct Args {
     )]
     strict: bool,
 
+    /// Let an exclusive token write again only what it wrote last: a retry
+    #[arg(
+        id = "store_same_data",
+        long = "same-data",
+        env = "FENCEPOST_STORE_SAME_DATA",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new(),
+        conflicts_with = "store_strict"
+    )]
+    same_data: bool,
+
     /// Listen on an address that other machines reach, without encryption and without accounts
     #[arg(
         id = "store_insecure",
@@ -114,6 +127,43 @@ pub(crate) struct Args {
     log_format: Option<Format>,
 }
 
+impl Args {
+    /// How log lines look, by a flag or the environment.
+    pub(super) fn log_format(&self) -> Option<Format> {
+        self.log_format
+    }
+}
+
+/// Every setting of a store but those of its log, as the environment and the file have it.
+pub(crate) fn shown(file: &ConfigFile) -> Vec<(&'static str, Setting<Value>)> {
+    let listen = SocketAddr::from(LISTEN).to_string();
+    let all: [(&'static str, &str, Value); 8] = [
+        ("store_listen", "FENCEPOST_STORE_LISTEN", listen.into()),
+        ("store_file", "FENCEPOST_STORE_FILE", FILE.into()),
+        ("store_require_signed", "FENCEPOST_STORE_REQUIRE_SIGNED", false.into()),
+        ("store_jwks", "FENCEPOST_STORE_JWKS", Value::Null),
+        ("store_cluster", "FENCEPOST_STORE_CLUSTER", Value::Null),
+        ("store_audience", "FENCEPOST_STORE_AUDIENCE", Value::Null),
+        ("store_strict", "FENCEPOST_STORE_STRICT", false.into()),
+        ("store_insecure", "FENCEPOST_STORE_INSECURE", false.into()),
+    ];
+    let filed = serde_json::to_value(&file.content).unwrap_or_default();
+    let one = |(key, variable, default): (&'static str, &str, Value)| {
+        let given = std::env::var_os(variable).filter(|value| !value.is_empty());
+        let setting = match (given, filed.get(key).filter(|value| !value.is_null()), &file.path) {
+            (Some(value), ..) => {
+                Setting { value: value.to_string_lossy().into(), origin: Origin::Environment }
+            }
+            (None, Some(value), Some(path)) => {
+                Setting { value: value.clone(), origin: Origin::File(path.clone()) }
+            }
+            _ => Setting { value: default, origin: Origin::Default },
+        };
+        (key, setting)
+    };
+    all.into_iter().map(one).collect()
+}
+
 /// How a store is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -122,10 +172,10 @@ pub(crate) struct Settings {
     pub(crate) require_signed: bool,
     /// Whose signatures count, if any do.
     pub(crate) trust: Option<Trust>,
-    pub(crate) strict: bool,
+    /// What to do with a token that has written already.
+    pub(crate) repeats: Repeats,
     pub(crate) insecure: bool,
     pub(crate) log_level: String,
-    pub(crate) log_format: Format,
 }
 
 /// Whose signatures count.
@@ -147,8 +197,12 @@ impl Settings {
         let layers = Layers { sources, file };
         let content = file.content.clone();
         let log_format = |word: &str| Format::from_str(word, false);
-        let log_format = layers.parsed("log_format", content.log_format, log_format)?;
+        // It counts before the settings do.
+        layers.parsed("log_format", content.log_format, log_format)?;
         let jwks = layers.maybe("store_jwks", args.jwks, content.store_jwks).value;
+        let strict = layers.flag("store_strict", args.strict, content.store_strict).value;
+        let same_data =
+            layers.flag("store_same_data", args.same_data, content.store_same_data).value;
         let cluster = layers.maybe("store_cluster", args.cluster, content.store_cluster).value;
         let audience = layers.maybe("store_audience", args.audience, content.store_audience).value;
         let require_signed =
@@ -160,13 +214,14 @@ impl Settings {
             file: layers.pick("store_file", args.file, content.store_file, FILE.into()).value,
             require_signed: require_signed.value,
             trust: trust(jwks, cluster, audience, require_signed.value)?,
-            strict: layers.flag("store_strict", args.strict, content.store_strict).value,
+            repeats: match (strict, same_data) {
+                (true, _) => Repeats::Refused,
+                (false, true) => Repeats::SameData,
+                (false, false) => Repeats::Accepted,
+            },
             insecure: layers.flag("store_insecure", args.insecure, content.store_insecure).value,
             log_level: layers
                 .pick("log_level", args.log_level, content.log_level, LOG_LEVEL.into())
-                .value,
-            log_format: layers
-                .pick("log_format", args.log_format, log_format, Format::default())
                 .value,
         })
     }
@@ -230,7 +285,7 @@ mod tests {
         let settings = resolved(&["--listen", "127.0.0.1:2"], content).expect("it makes sense");
         assert_eq!(settings.listen.port(), 2);
         assert_eq!(settings.file, Path::new("filed.txt"));
-        assert_eq!((settings.strict, settings.insecure), (true, false));
+        assert_eq!((settings.repeats, settings.insecure), (Repeats::Refused, false));
         let settings = resolved(&[], Content::default()).expect("it makes sense");
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8000");
         assert_eq!(settings.file, Path::new("data.txt"));

@@ -116,8 +116,12 @@ fn restored_cluster_says_how_long_it_grants_nothing() {
     let server = Plan { data: "restored".to_owned(), ..Plan::new(home.path()) }.start();
     let text = server.run(&["status"]).good();
     assert!(text.contains("\ngrants      none before 59m"), "{text}");
-    let text = server.run(&["lock", "x", "--wait", "0s", "--", "true"]).refused(125);
-    assert!(text.contains("fencepost status"), "{text}");
+    for wait in [&["--wait", "0s"][..], &["--try"]] {
+        let lock = [&["lock", "x"][..], wait, &["--", "true"]].concat();
+        let text = server.run(&lock).refused(124);
+        assert!(text.contains("granted again in 59m"), "{text}");
+        assert!(text.contains("fencepost status") && !text.contains("log time"), "{text}");
+    }
 }
 
 #[test]
@@ -200,4 +204,22 @@ fn what_is_no_backup_is_refused() {
     let text = verify("/dev/zero").refused(1);
     assert!(text.contains("it is no backup"), "{text}");
     verify(".").refused(1);
+}
+
+#[test]
+fn a_damaged_backup_is_called_by_its_own_name() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    server.run(&["kv", "put", "a", "1"]).good();
+    let file = home.path().join("backup");
+    server.run(&["snapshot", "save", file.to_str().expect("it is text")]).good();
+    // A file of a build that wrote no header and no checksum around it, with damage in the middle.
+    let bytes = fs::read(&file).expect("it is there");
+    let mut bytes = bytes[36..bytes.len() - 4].to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).expect("there is room");
+    let text = Done::of(command(home.path(), ["snapshot", "verify", "backup"])).refused(1);
+    assert!(text.contains("backup cannot be restored") && text.contains("damaged"), "{text}");
+    assert!(!text.contains(".snapshot"), "there is no such file: {text}");
 }

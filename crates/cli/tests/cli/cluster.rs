@@ -17,7 +17,23 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Formed from a list that all of them are given.
     pub(crate) fn form() -> Cluster {
+        Cluster::form_with(|_| Vec::new())
+    }
+
+    /// The same, each with more arguments.
+    pub(crate) fn form_with(more: impl Fn(usize) -> Vec<String>) -> Cluster {
         let home = folder();
+        let mut plans = Cluster::plans(&home);
+        plans.iter_mut().enumerate().for_each(|(place, plan)| plan.more.extend(more(place)));
+        let begun: Vec<_> = plans.iter().map(Plan::begin).collect();
+        let servers = begun.into_iter().map(|process| Some(Server::ready(process))).collect();
+        let cluster = Cluster { home, plans, servers };
+        cluster.leader();
+        cluster
+    }
+
+    /// How three servers are to be started.
+    fn plans(home: &TempDir) -> Vec<Plan> {
         let ports: Vec<(u16, u16)> = (0..3).map(|_| (free_port(), free_port())).collect();
         let listed: Vec<String> = (1..=3)
             .zip(&ports)
@@ -29,12 +45,14 @@ impl Cluster {
             let usual = Plan { data: name.clone(), clients, peers, ..Plan::new(home.path()) };
             usual.with(&["--name", &name, "--initial-cluster", &list])
         };
-        let plans: Vec<Plan> = (1..=3).zip(&ports).map(plan).collect();
-        let begun: Vec<_> = plans.iter().map(Plan::begin).collect();
-        let servers = begun.into_iter().map(|process| Some(Server::ready(process))).collect();
-        let cluster = Cluster { home, plans, servers };
-        cluster.leader();
-        cluster
+        (1..=3).zip(&ports).map(plan).collect()
+    }
+
+    /// Three servers that were not started.
+    pub(crate) fn planned() -> Cluster {
+        let home = folder();
+        let plans = Cluster::plans(&home);
+        Cluster { home, plans, servers: Vec::new() }
     }
 
     pub(crate) fn endpoints(&self) -> String {
@@ -57,7 +75,12 @@ impl Cluster {
     /// Waits for a leader. Its place, as `status` names it.
     pub(crate) fn leader(&self) -> usize {
         let name = until(|| {
-            let status = self.json(&["status"]);
+            let status = self.run(&["status", "-o", "json"]);
+            // No member answers yet.
+            if status.out.is_empty() {
+                return Err(status.err.into());
+            }
+            let status = status.document();
             status["leader"].as_str().map(str::to_owned).ok_or(status)
         });
         self.place(&name)
@@ -82,7 +105,7 @@ impl Cluster {
     /// Starts one again as it was, and waits until it follows.
     pub(crate) fn start(&mut self, place: usize) {
         let server = self.plans[place].start();
-        until(|| match server.json(&["status"]) {
+        until(|| match server.status() {
             status if status["leader"].is_string() => Ok(()),
             status => Err(status),
         });

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Done, Plan, command, folder, shape};
+use crate::support::{Done, Plan, Server, command, folder, shape};
 
 fn setting<'a>(document: &'a Value, key: &str) -> (&'a Value, &'a str) {
     let all = document["settings"].as_array().expect("it lists them");
@@ -98,4 +98,40 @@ fn a_server_that_is_not_there_is_named() {
     let text = Done::of(command(home.path(), args)).refused(1);
     assert!(text.contains("cannot reach the service at 127.0.0.1:1"), "{text}");
     assert!(text.contains("--endpoints"), "{text}");
+}
+
+#[test]
+fn a_variable_is_not_called_a_flag() {
+    let home = folder();
+    let mut ls = command(home.path(), ["ls"]);
+    ls.env("FENCEPOST_ENDPOINTS", "");
+    let text = Done::of(ls).refused(2);
+    assert!(text.contains("(environment)"), "{text}");
+    let text = Done::of(command(home.path(), ["ls", "--endpoints", ""])).refused(2);
+    assert!(text.contains("(flag)"), "{text}");
+}
+
+#[test]
+fn every_variable_can_stand_in_the_file() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let text = format!(
+        "endpoints = \"{},{}\"\ntimeout = \"7s\"\noutput = \"json\"\nstore_strict = true\n",
+        server.endpoint, server.endpoint
+    );
+    fs::write(home.path().join("fencepost.toml"), text).expect("there is room");
+    assert!(Done::of(command(home.path(), ["status"])).good().starts_with('{'));
+    let mut show = command(home.path(), ["config", "show"]);
+    show.env("FENCEPOST_STORE_AUDIENCE", "me");
+    let document = Done::of(show).json();
+    assert_eq!(setting(&document, "timeout"), (&"7s".into(), "file"));
+    assert_eq!(setting(&document, "output"), (&"json".into(), "file"));
+    assert_eq!(setting(&document, "store_strict"), (&true.into(), "file"));
+    assert_eq!(setting(&document, "store_audience"), (&"me".into(), "environment"));
+    assert_eq!(setting(&document, "store_listen"), (&"127.0.0.1:8000".into(), "default"));
+    let (endpoints, _) = setting(&document, "endpoints");
+    assert_eq!(endpoints.as_array().map(Vec::len), Some(2));
+    fs::write(home.path().join("fencepost.toml"), "timeout = \"7\"\n").expect("there is room");
+    let text = Done::of(command(home.path(), ["status"])).refused(2);
+    assert!(text.contains("timeout = \"7\": a length of time is written as"), "{text}");
 }

@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fencepost_client::Client;
+use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::support::{Done, Plan, Running, Server, folder, until};
+use crate::support::{Done, Plan, Running, Server, folder, page, until};
 
 async fn client(cluster: &Cluster) -> Client {
     let endpoints = cluster.endpoints();
@@ -54,7 +56,7 @@ async fn a_cluster_that_was_killed_goes_on_where_it_was() {
     }
     // None is ready before it has found another one.
     let begun: Vec<_> = cluster.plans.iter().map(Plan::begin).collect();
-    let ready = begun.into_iter().map(|process| Some(crate::support::Server::ready(process)));
+    let ready = begun.into_iter().map(|process| Some(Server::ready(process)));
     cluster.servers = ready.collect();
     cluster.leader();
     assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
@@ -113,18 +115,23 @@ fn a_member_that_is_left_alone_says_so() {
     let left = (leader + 1) % 3;
     // The leader may have committed the write without this member.
     let revision = |member: &Server| member.json(&["status"])["revision"].as_i64();
-    let written = revision(&cluster.at(leader));
-    until(|| match revision(&cluster.at(left)) {
+    let written = revision(cluster.at(leader));
+    until(|| match revision(cluster.at(left)) {
         known if known >= written => Ok(()),
         known => Err(known),
     });
     cluster.kill(leader);
     cluster.kill((leader + 2) % 3);
     let alone = cluster.at(left);
-    until(|| match alone.json(&["status"]) {
+    until(|| match alone.status() {
         status if status["leader"].is_null() => Ok(()),
         status => Err(status),
     });
+    for args in [&["status"][..], &["member", "ls"]] {
+        let done = alone.run(args);
+        assert!(!done.out.is_empty(), "it is shown all the same");
+        assert!(done.refused(1).contains("the cluster has no leader"));
+    }
     let refused = |args: &[&str]| alone.run(&[&["--timeout", "1s"], args].concat()).refused(1);
     for args in [&["kv", "put", "a", "2"][..], &["kv", "get", "a"], &["ls"]] {
         let text = refused(args);
@@ -139,6 +146,66 @@ fn a_member_that_is_left_alone_says_so() {
     assert_eq!(alone.run(&["snapshot", "verify", file, "-o", "json"]).json()["keys"], 1);
     cluster.start(leader);
     assert_eq!(cluster.run(&["kv", "get", "a"]).good(), "1\n");
+}
+
+/// Waits until the leader does not reach the member of this name.
+fn until_unreachable(leader: &Server, name: &str) -> Value {
+    until(|| {
+        let status = leader.status();
+        let members = status["members"].as_array().expect("it lists them");
+        let member = members.iter().find(|member| member["name"] == name);
+        let member = member.expect("it is a member").clone();
+        if member["reachable"] == false { Ok(member) } else { Err(status) }
+    })
+}
+
+#[test]
+fn member_that_is_down_is_shown_as_unreachable() {
+    let mut cluster = Cluster::form();
+    let leader = cluster.leader();
+    let (down, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let name = cluster.plans[down].data.clone();
+    cluster.kill(down);
+    for place in [leader, other] {
+        let member = until_unreachable(cluster.at(place), &name);
+        assert!(member["silent_ms"].as_i64().is_some(), "{member}");
+        let table = cluster.at(place).run(&["member", "ls"]).good();
+        let row = table.lines().find(|line| line.contains(&name)).expect("it is listed");
+        assert!(row.contains("no, for "), "{table}");
+        assert_eq!(table.matches(" yes ").count(), 2, "{table}");
+        let address = cluster.at(place).endpoint.trim_start_matches("http://").to_owned();
+        let metrics = page(&address, "/metrics");
+        assert!(metrics.contains("fencepost_raft_peers_reachable 1\n"), "{metrics}");
+        let members = page(&address, "/v1/members");
+        assert_eq!(members.matches("\"reachable\":false").count(), 1, "{members}");
+    }
+    // Without a majority nothing is decided any more.
+    cluster.kill(other);
+    let lost = until(|| match cluster.at(leader).run(&["status"]) {
+        done if done.code == 1 => Ok(done),
+        done => Err(done),
+    });
+    let text = lost.refused(1);
+    assert!(text.contains("no quorum") || text.contains("no leader"), "{text}");
+}
+
+#[test]
+fn leadership_is_not_handed_to_a_stopped_member() {
+    let cluster = Cluster::form();
+    let leader = cluster.leader();
+    let (stopped, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let name = cluster.plans[stopped].data.clone();
+    cluster.at(stopped).process.signal(Signal::STOP);
+    until_unreachable(cluster.at(leader), &name);
+    let term = |cluster: &Cluster| cluster.at(leader).status()["term"].clone();
+    let before = term(&cluster);
+    for place in [leader, other] {
+        let text = cluster.at(place).run(&["move-leader", &name]).refused(1);
+        assert!(text.contains("member_unreachable"), "{text}");
+    }
+    // Nothing was tried: trying stops writes.
+    assert_eq!(term(&cluster), before);
+    cluster.at(leader).run(&["kv", "put", "a", "1"]).good();
 }
 
 /// etcd's own command, with all members as its endpoints. Nothing if it is not installed.

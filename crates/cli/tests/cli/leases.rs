@@ -14,8 +14,8 @@ fn a_lease_is_made_looked_at_and_ended() {
     let lease = made["lease"].as_str().expect("it has one");
     server.run(&["kv", "put", "leased", "v", "--lease", lease]).good();
     let shown = server.json(&["lease", "show", lease]);
-    let view =
-        "{client:string,epoch:number,keys:[string],lease:string,remaining_ms:number,ttl_ms:number}";
+    let view = "{client:string,epoch:number,expires_unix_ms:number,keys:[string],lease:string,\
+         remaining_ms:number,ttl_ms:number}";
     assert_eq!(shape(&shown), view);
     assert_eq!(shown["keys"][0], "leased");
     assert_eq!(shape(&server.json(&["lease", "ls"])), format!("{{leases:[{view}]}}"));
@@ -33,7 +33,7 @@ fn the_wanted_number_is_given_once() {
     let made = server.json(&["lease", "grant", "60s", "--id", "beef"]);
     assert_eq!(made["lease"], "beef");
     let text = server.run(&["lease", "grant", "60s", "--id", "0xbeef"]).refused(1);
-    assert!(text.contains("lease_exists"), "{text}");
+    assert!(text.contains("lease_exists") && text.contains("lease beef is alive"), "{text}");
 }
 
 #[test]

@@ -28,8 +28,9 @@ async fn queue(server: &Server) -> (fencepost_client::Guard, JoinHandle<i64>) {
     (guard.expect("it is free"), waits)
 }
 
-const HOLDER: &str = "{client:string,lease:string,metadata:string,remaining_ms:number,\
-                      since_ms:number,token:number}";
+const HOLDER: &str = "{client:string,create_revision:number,expires_unix_ms:number,lease:string,\
+                      metadata:string,mod_revision:number,remaining_ms:number,since_ms:number,\
+                      token:number,version:number}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_shows_who_holds_and_who_waits() {
@@ -37,7 +38,8 @@ async fn a_lock_shows_who_holds_and_who_waits() {
     let server = Server::alone(home.path());
     let (guard, waits) = queue(&server).await;
     let shown = server.json(&["show", "jobs/a"]);
-    let waiter = "{client:string,lease:string,mode:string,position:number,waiting_ms:number}";
+    let waiter = "{client:string,create_revision:number,lease:string,mode:string,\
+                  position:number,waiting_ms:number}";
     assert_eq!(
         shape(&shown),
         format!(
@@ -56,6 +58,43 @@ async fn a_lock_shows_who_holds_and_who_waits() {
     assert!(text.contains("which holds lock jobs/a"), "it says why somebody waits: {text}");
     guard.release().await.expect("it is held");
     assert!(waits.await.expect("it is granted") > 0);
+}
+
+#[test]
+fn a_free_lock_is_deleted_and_a_held_one_is_not() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    assert_eq!(server.json(&["delete", "jobs/a"])["name"], "jobs/a");
+    let lease = server.json(&["lease", "grant", "60s"]);
+    let lease = lease["lease"].as_str().expect("it has one");
+    server.run(&["kv", "put", &format!("jobs/a/{lease}"), "", "--lease", lease]).good();
+    let text = server.run(&["delete", "jobs/a"]).refused(1);
+    assert!(text.contains("lock_in_use"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_are_listed_and_shown() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let client = client(&server, "worker").await;
+    let _held = client.lock("held").acquire().await.expect("it is free");
+    let listed = server.json(&["client", "ls"]);
+    let all = listed["clients"].as_array().expect("it lists them");
+    let worker =
+        all.iter().find(|one| one["client"].as_str().is_some_and(|id| id.starts_with("worker")));
+    let worker = worker.expect("it was heard from");
+    let id = worker["client"].as_str().expect("it is text");
+    let view = "address:string,client:string,last_seen_unix_ms:number,";
+    assert_eq!(shape(worker), format!("{{{view}leases_total:number,seen_ms:number}}"));
+    let shown = server.json(&["client", "show", id]);
+    let view = format!("{{{view}leases:[string],leases_total:number,seen_ms:number}}");
+    assert_eq!(shape(&shown), view);
+    assert!(shown["address"].as_str().is_some_and(|at| at.starts_with("127.0.0.1:")), "{shown}");
+    assert!(server.run(&["client", "ls"]).good().contains("worker"));
+    let text = server.run(&["client", "show", id]).good();
+    assert!(text.starts_with(&format!("client {id} at 127.")), "{text}");
+    let text = server.run(&["client", "show", "stranger"]).refused(1);
+    assert!(text.contains("client_unknown"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +143,8 @@ async fn the_owner_gives_a_lock_back() {
     let text = unlock(&lease, token + 1).refused(1);
     assert!(text.contains("token_mismatch") && text.contains("jobs/a"), "{text}");
     let text = unlock("dead", token).refused(1);
-    assert!(text.contains("lease_not_found"), "{text}");
+    assert!(text.contains("lease_not_found") && text.contains("fencepost show"), "{text}");
+    assert!(!text.contains("acquire"), "somebody who gives back wants no new lease: {text}");
     assert_eq!(unlock(&lease, token).good(), "released jobs/a\n");
     assert!(waits.await.expect("it is granted") > token);
     assert_eq!(server.run(&["unlock", "jobs/a", "--lease", &lease]).code, 2);
@@ -131,8 +171,18 @@ async fn an_operator_takes_a_lock_away() {
     assert!(asked["pending_ms"].as_i64().is_some_and(|left| left > 0), "{asked}");
     // The holder hears of it, and with why.
     let loss = guard.lost().await;
-    assert!(matches!(&loss, Loss::Asked { reason } if reason == "the disk burns"), "{loss:?}");
+    let Loss::Asked { reason } = &loss else { panic!("{loss:?}") };
+    assert!(reason.starts_with("the disk burns (by fencepost-release-"), "{reason}");
+    assert!(reason.contains(" at 127.0.0.1:"), "{reason}");
+    let watch = server.begin(&["watch", "jobs/a"]);
+    watch.err.wait_for("watching from revision");
     assert_eq!(release(&["--token", &token, "--now"]).good(), "released jobs/a\n");
+    // Why, and who has done it, stand in the history before the end itself.
+    watch.out.wait_for("delete");
+    let lines = watch.out.all();
+    assert!(lines[0].contains("force_asked") && lines[1].contains("forced"), "{lines:?}");
+    let why = "because the disk burns (by fencepost-release-";
+    assert!(lines[0].contains(why) && lines[0].contains(" at 127.0.0.1:"), "{lines:?}");
     let next = waits.await.expect("it is granted");
     let shown = server.json(&["show", "jobs/a"]);
     assert!(shown["fence_floor"].as_i64().is_some_and(|floor| floor > guard.token().get()));

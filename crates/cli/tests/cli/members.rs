@@ -2,7 +2,9 @@
 
 use crate::support::{Server, folder, shape};
 
-const MEMBER: &str = "{client:string,id:string,name:string,peer:string,role:string}";
+const MEMBER: &str =
+    "{client:string,id:string,name:string,peer:string,reachable:bool,role:string,silent_ms:number}";
+const DISK: &str = "disk:{free_bytes:number,low:bool,reserve_bytes:number}";
 
 #[test]
 fn the_status_has_its_shape() {
@@ -12,7 +14,7 @@ fn the_status_has_its_shape() {
     assert_eq!(
         shape(&status),
         format!(
-            "{{cluster_id:string,leader:string,members:[{MEMBER}],revision:number,term:number}}"
+            "{{cluster_id:string,{DISK},leader:string,members:[{MEMBER}],revision:number,term:number}}"
         )
     );
     assert_eq!((&status["revision"], &status["members"][0]["role"]), (&1.into(), &"leader".into()));
@@ -21,6 +23,8 @@ fn the_status_has_its_shape() {
     assert_eq!(status["members"][0]["peer"], server.peer);
     let text = server.run(&["status"]).good();
     assert!(text.contains("revision    1\n"), "{text}");
+    assert!(status["disk"]["reserve_bytes"].as_u64() > Some(0), "{status}");
+    assert!(text.contains(" in reserve\n"), "{text}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! `serve`: how it begins, how it ends, and what it refuses.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 
 use rustix::process::Signal;
 
-use crate::support::{Done, Plan, Running, Server, command, folder};
+use crate::cluster::Cluster;
+use crate::support::{Done, Plan, Running, Server, command, folder, free_port, page};
 
 #[test]
 fn an_empty_directory_becomes_a_ready_cluster_of_one() {
@@ -45,6 +46,55 @@ fn it_ends_well_while_it_waits_for_others() {
     let mut process = plan.begin();
     process.err.wait_for("waiting for n2");
     assert_eq!(process.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn probes_are_answered_while_a_new_cluster_forms() {
+    let home = folder();
+    let list = "n1=127.0.0.1:1,n2=127.0.0.1:2";
+    let plan = Plan { clients: free_port(), ..Plan::new(home.path()) };
+    let plan = plan.with(&["--name", "n1", "--initial-cluster", list]);
+    let process = plan.begin();
+    process.err.wait_for("waiting for n2");
+    let address = format!("127.0.0.1:{}", plan.clients);
+    let live = page(&address, "/livez");
+    assert!(live.starts_with("HTTP/1.1 200 "), "{live}");
+    let ready = page(&address, "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
+    assert!(ready.contains("waiting for n2"), "{ready}");
+}
+
+#[test]
+fn server_without_leader_does_not_say_that_it_is_ready() {
+    let mut cluster = Cluster::form();
+    for place in 0..3 {
+        cluster.kill(place);
+    }
+    let path = cluster.home.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("there is room");
+    socket.set_nonblocking(true).expect("it is a socket");
+    let mut command = cluster.plans[0].command();
+    command.env("NOTIFY_SOCKET", &path);
+    let alone = Running::start(command);
+    alone.err.wait_for("waiting for a leader");
+    let ready = page(&format!("127.0.0.1:{}", cluster.plans[0].clients), "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
+    // What the service manager is told, other than to be patient.
+    let hear = || loop {
+        let mut buffer = [0; 256];
+        let len = socket.recv(&mut buffer).map_err(|why| why.kind())?;
+        let told = String::from_utf8_lossy(&buffer[..len]).trim().to_owned();
+        if !told.starts_with("EXTEND_TIMEOUT_USEC=") {
+            return Ok(told);
+        }
+    };
+    assert_eq!(hear(), Err(ErrorKind::WouldBlock));
+    assert!(!alone.err.all().iter().any(|line| line.contains("is ready")));
+    cluster.start(1);
+    alone.err.wait_for("is ready");
+    socket.set_nonblocking(false).expect("it is a socket");
+    socket.set_read_timeout(Some(crate::support::PATIENCE)).expect("it is a socket");
+    assert_eq!(hear(), Ok("READY=1".to_owned()));
 }
 
 #[test]
@@ -126,8 +176,10 @@ fn what_contradicts_itself_is_refused() {
     let list = "n2=127.0.0.1:1";
     let text = refused(&["--name", "n1", "--initial-cluster", list]).refused(1);
     assert!(text.contains("does not name n1"), "{text}");
-    let text = refused(&["--log-level", "a=b=c"]).refused(2);
-    assert!(text.contains("a=b=c"), "{text}");
+    for level in ["a=b=c", "warning", "loud"] {
+        let text = refused(&["--log-level", level]).refused(2);
+        assert!(text.contains(level) && text.contains("off, error, warn, info"), "{text}");
+    }
     assert_eq!(refused(&["--nonsense"]).code, 2);
 }
 
@@ -166,25 +218,15 @@ fn a_hang_up_reads_the_log_level_again() {
     assert_eq!(server.run(&["status"]).code, 0);
 }
 
-/// A page over plain HTTP, with its status line and headers.
-fn page(server: &Server, path: &str) -> String {
-    let address = server.endpoint.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .expect("it reads");
-    let mut page = String::new();
-    stream.read_to_string(&mut page).expect("it answers");
-    page
-}
-
 #[test]
 fn what_the_handbook_says_to_watch_is_there() {
     let home = folder();
     let server = Server::alone(home.path());
+    let address = server.endpoint.trim_start_matches("http://");
     for path in ["/livez", "/readyz"] {
-        assert!(page(&server, path).starts_with("HTTP/1.1 200 "), "{path}");
+        assert!(page(address, path).starts_with("HTTP/1.1 200 "), "{path}");
     }
-    let metrics = page(&server, "/metrics");
+    let metrics = page(address, "/metrics");
     let handbook = include_str!("../../../../docs/operations.md");
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let named =
@@ -195,4 +237,25 @@ fn what_the_handbook_says_to_watch_is_there() {
         let found = metrics.lines().any(|line| line.starts_with(name));
         assert!(found, "there is no {name} in {metrics}");
     }
+}
+
+#[test]
+fn the_directory_of_another_node_is_refused() {
+    let home = folder();
+    let named = |name| Plan::new(home.path()).with(&["--name", name]);
+    drop(named("n1").start());
+    let text = Done::of(named("n2").command()).refused(1);
+    assert!(text.contains("cannot begin as n2") && text.contains("the node n1"), "{text}");
+    assert_eq!(named("n1").start().json(&["status"])["leader"], "n1");
+    assert_eq!(Plan::new(home.path()).start().json(&["status"])["leader"], "n1");
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_said_while_waiting() {
+    let home = folder();
+    let list = "n1=127.0.0.1:1,n2=nowhere.invalid:7421";
+    let plan = Plan::new(home.path()).with(&["--name", "n1", "--initial-cluster", list]);
+    let mut process = plan.begin();
+    process.err.wait_for("n2 (no address is known for nowhere.invalid");
+    assert_eq!(process.end(Signal::TERM).code(), Some(0));
 }

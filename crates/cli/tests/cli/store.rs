@@ -227,6 +227,23 @@ fn settings_come_from_flags_the_environment_and_the_file() {
 }
 
 #[test]
+fn an_equal_token_with_the_same_data_passes_as_a_retry() {
+    let home = folder();
+    let mut begin = command(home.path(), ["store", "-o", "json", "--listen", "127.0.0.1:0"]);
+    begin.arg("--same-data");
+    let process = Running::start(begin);
+    let line = process.out.wait_for_count(1).remove(0);
+    let document: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
+    let address = document["listen"].as_str().expect("it has one").to_owned();
+    let store = Store { process, address };
+    for _ in 0..2 {
+        assert!(store.post("/", &write(5, "five")).0.contains("200"));
+    }
+    let (status, body) = store.post("/", &write(5, "five again"));
+    assert!(status.contains("409") && body.contains("Token 5 already used"), "{body}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_in_three_lines() {
     let home = folder();
     let run = |args: &[&str]| Done::of(command(home.path(), ["store"].iter().chain(args)));

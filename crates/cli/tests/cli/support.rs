@@ -5,8 +5,8 @@
 
 use std::ffi::OsStr;
 use std::fmt::Debug;
-use std::io::{BufRead as _, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,9 +64,14 @@ impl Done {
 
     #[track_caller]
     pub(crate) fn json(self) -> Value {
-        let text = self.good();
-        assert_eq!(text.lines().count(), 1, "one document on one line: {text}");
-        serde_json::from_str(&text).expect("it is JSON")
+        Done { out: self.good(), code: 0, err: String::new() }.document()
+    }
+
+    /// What it wrote, whatever its exit code is.
+    #[track_caller]
+    pub(crate) fn document(self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "one document on one line: {self:?}");
+        serde_json::from_str(&self.out).expect("it is JSON")
     }
 
     /// The three lines of an error.
@@ -127,7 +132,7 @@ struct Written {
 }
 
 impl Lines {
-    fn read(from: impl Read + Send + 'static) -> Lines {
+    pub(crate) fn read(from: impl Read + Send + 'static) -> Lines {
         let lines = Lines::default();
         let ours = lines.clone();
         std::thread::spawn(move || {
@@ -183,6 +188,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Starts it with standard error in the hands of the test.
+    pub(crate) fn with_stderr(mut command: Command, stderr: impl Into<Stdio>) -> Running {
+        command.stdout(Stdio::piped()).stderr(stderr);
+        let mut child = command.spawn().expect("the command can be run");
+        let out = Lines::read(child.stdout.take().expect("it was asked for"));
+        Running { child, out, err: Lines::default() }
+    }
+
     pub(crate) fn start(mut command: Command) -> Running {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command can be run");
@@ -195,6 +208,24 @@ impl Running {
         let pid = i32::try_from(self.child.id()).expect("it is a process");
         let pid = Pid::from_raw(pid).expect("it is a process");
         kill_process(pid, signal).expect("it runs");
+        if signal == Signal::STOP {
+            until(|| self.is_stopped());
+        }
+    }
+
+    /// Whether all its threads stand still: those on other processors go on for a moment.
+    fn is_stopped(&self) -> Result<(), String> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in std::fs::read_dir(tasks).map_err(|why| why.to_string())? {
+            let task = task.map_err(|why| why.to_string())?.path().join("stat");
+            let stat = std::fs::read(&task).map_err(|why| why.to_string())?;
+            let stat = String::from_utf8_lossy(&stat).into_owned();
+            let state = stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned());
+            if !state.is_some_and(|state| state.starts_with('T')) {
+                return Err(stat);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
@@ -298,6 +329,22 @@ impl Server {
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         self.run(&[args, &["-o", "json"]].concat()).json()
     }
+
+    /// How the cluster is, also if it is not well.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        self.run(&["status", "-o", "json"]).document()
+    }
+}
+
+/// A page over plain HTTP, with its status line and headers. `from` is a host and a port.
+pub(crate) fn page(from: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(from).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {from}\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("it answers");
+    page
 }
 
 /// Asks until the answer is there.

@@ -60,3 +60,38 @@ fn what_is_wrong_with_a_watch_is_said() {
     assert_eq!(server.run(&["--timeout", "soon", "watch"]).code, 2);
     assert_eq!(server.run(&["watch", "--from", "0"]).code, 2);
 }
+
+#[test]
+fn a_revision_that_is_not_there_yet_is_refused() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let text = server.run(&["watch", "--from", "99999999"]).refused(1);
+    assert!(text.contains("revision_future"), "{text}");
+    // The next one is what a watch begins with if nothing is said.
+    let next = server.json(&["status"])["revision"].as_i64().expect("a number") + 1;
+    let watch = server.begin(&["watch", "--from", &next.to_string()]);
+    watch.err.wait_for("watching from revision");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_watched_by_its_name() {
+    let home = folder();
+    let server = Server::alone(home.path());
+    let watch = server.begin(&["watch", "jobs"]);
+    watch.err.wait_for("watching from revision");
+    server.run(&["kv", "put", "jobs/of-others", "1"]).good();
+    server.run(&["kv", "put", "jobs", "2"]).good();
+    watch.out.wait_for(" put ");
+    let client = Client::builder().endpoint(&server.endpoint).connect().await;
+    let client = client.expect("the server is ready");
+    let guard = client.lock("jobs").acquire().await.expect("it is free");
+    guard.release().await.expect("it is held");
+    watch.out.wait_for("released");
+    let kinds: Vec<String> = watch
+        .out
+        .all()
+        .iter()
+        .map(|line| line.split_whitespace().nth(1).expect("a word").to_owned())
+        .collect();
+    assert_eq!(kinds, ["put", "put", "granted", "delete"], "{:?}", watch.out.all());
+}

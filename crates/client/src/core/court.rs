@@ -27,6 +27,9 @@ const HINTS_MAX: u32 = 3;
 const HINTS_SPAN: Duration = Duration::from_secs(10);
 /// How long an address is left alone that could not be reached, or that leads to another cluster.
 const SHUNNED_FOR: Duration = Duration::from_secs(30);
+/// How long a member that is tried beside the present one has to greet back. One that takes longer
+/// would not be better.
+const TRIAL_MAX: Duration = Duration::from_secs(1);
 /// Bounds of the time after which another member is asked, if the present one knows of no leader.
 const SEEK_MIN: Duration = Duration::from_millis(60);
 const SEEK_MAX: Duration = Duration::from_secs(2);
@@ -136,7 +139,7 @@ impl Session {
             return false;
         }
         let id = self.next_link();
-        let until = self.now.after(self.config.dial_timeout);
+        let until = self.now.after(self.config.dial_timeout.min(TRIAL_MAX));
         self.timers.arm(Timer::Link, until);
         self.link.court = Some(Court { id, endpoint: endpoint.clone(), until });
         self.push(Output::Connect(id, endpoint));

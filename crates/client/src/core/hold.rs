@@ -241,7 +241,11 @@ impl Session {
         if told.until_ms > 0 {
             self.lose(id, Loss::Asked { reason: told.reason });
         } else {
-            self.lose(id, Loss::Taken { cause: told.cause });
+            let cause = match told.reason.as_str() {
+                "" => told.cause,
+                reason => format!("{}: {reason}", told.cause),
+            };
+            self.lose(id, Loss::Taken { cause });
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Two acquires under one lease would be one contender in the service's eyes; and a lease that is
 //! shared by unrelated work would take all of it down at once. A lease that has done its work is
-//! kept for the next acquire with the same TTL, so that a lock cycle costs two requests, not four.
+//! kept for a moment for the next acquire with the same TTL, so that a lock cycle costs two requests,
+//! not four; then it is given back, so that locks leave no lease behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,6 +22,9 @@ use super::timers::Timer;
 
 /// How many idle leases are kept. More are given back at once.
 const IDLE_MAX: usize = 1_024;
+/// How long an idle lease is kept before it is given back: long enough for the next lock of work that
+/// goes on, too short for anybody to wonder what it is for.
+const IDLE_FOR: Duration = Duration::from_secs(1);
 /// A request about a lease is repeated for as long as the lease may live, and then this much.
 const AFTERLIFE: Duration = Duration::from_secs(5);
 
@@ -69,6 +73,8 @@ pub(super) struct Lease {
     pub(super) changes_seen: Option<u64>,
     /// Answers to renewals before this number may tell of fewer changes.
     pub(super) settled_number: u64,
+    /// Since when it is idle, if it is.
+    idle_since: Moment,
     /// A lock was held for longer than its bound.
     pub(super) is_spent: bool,
     /// The request that makes it.
@@ -93,7 +99,7 @@ impl Lease {
 
     /// Until when it stays among the idle ones.
     fn idle_until(&self) -> Moment {
-        self.confirmed.after(self.ttl / 2)
+        self.confirmed.after(self.ttl / 2).min(self.idle_since.after(IDLE_FOR))
     }
 }
 
@@ -184,6 +190,11 @@ impl Leases {
         None
     }
 
+    /// All that wait for the next acquire.
+    fn idle(&self) -> Vec<LeaseNo> {
+        self.idle.values().flatten().copied().collect()
+    }
+
     fn take_idle(&mut self, ttl: Duration) -> Option<LeaseNo> {
         let no = self.idle.get_mut(&ttl)?.pop();
         self.idle_count -= usize::from(no.is_some());
@@ -221,6 +232,7 @@ impl Session {
             changes: Some(0),
             changes_seen: None,
             settled_number: 0,
+            idle_since: self.now,
             is_spent: false,
             grant: None,
         };
@@ -278,7 +290,7 @@ impl Session {
         while let Some(no) = self.leases.take_idle(ttl) {
             let Some(lease) = self.leases.get_mut(no) else { continue };
             if self.now >= lease.idle_until() {
-                self.drop_lease(no);
+                self.revoke_lease(no, None);
                 continue;
             }
             lease.usage = Use::Attempt(op);
@@ -299,6 +311,7 @@ impl Session {
     pub(super) fn keep_idle(&mut self, no: LeaseNo) {
         let Some(lease) = self.leases.get_mut(no) else { return };
         lease.usage = Use::Idle;
+        lease.idle_since = self.now;
         if !lease.is_granted {
             self.keep_ungranted(no);
             return;
@@ -313,6 +326,20 @@ impl Session {
         self.leases.idle.entry(ttl).or_default().push(no);
         self.leases.idle_count += 1;
         self.timers.arm(Timer::Lease(no), until);
+    }
+
+    /// Gives back every lease that waits for an acquire: there will be none.
+    pub(super) fn end_all_idle(&mut self) {
+        for no in self.leases.idle() {
+            self.end_idle(no);
+        }
+    }
+
+    fn end_idle(&mut self, no: LeaseNo) {
+        if let Some(ttl) = self.leases.get(no).map(|lease| lease.ttl) {
+            self.leases.remove_idle(no, ttl);
+            self.revoke_lease(no, None);
+        }
     }
 
     /// A lease that nobody waits for any more before it was granted. If it ever is, it is kept.
@@ -383,7 +410,7 @@ impl Session {
             Use::Idle => {
                 let until = lease.idle_until();
                 if self.now >= until {
-                    self.drop_lease(no);
+                    self.end_idle(no);
                 } else {
                     self.timers.arm(Timer::Lease(no), until);
                 }

@@ -33,6 +33,10 @@ const STEADY: Duration = Duration::from_secs(1);
 /// Bounds of the silence after which a connection counts as dead.
 const SILENCE_MIN: Duration = Duration::from_millis(60);
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Bounds of the time that one endpoint has to greet back before the next one is tried, if there is
+/// one. It doubles with each round, up to the configured time.
+const GREETING_MIN: Duration = Duration::from_millis(100);
+const GREETING_MAX: Duration = Duration::from_millis(500);
 /// How long an endpoint is left alone that fell silent. The others may name it as the leader until
 /// they have elected another one.
 const SILENT_SHUNNED_FOR: Duration = Duration::from_secs(3);
@@ -132,10 +136,22 @@ impl Session {
     fn dial(&mut self) {
         let endpoint = self.next_endpoint();
         let id = self.next_link();
-        let until = self.now.after(self.config.dial_timeout);
+        let until = self.now.after(self.greeting_max());
         self.link.state = State::Dialing(id, endpoint.clone(), until);
         self.timers.arm(Timer::Link, until);
         self.push(Output::Connect(id, endpoint));
+    }
+
+    /// How long the next endpoint has to greet back. An endpoint may take connections and answer
+    /// nothing, because it is flooded or stands still: the others must have their turn while leases
+    /// live and requests wait. On a slow network a later round gives enough time.
+    fn greeting_max(&self) -> Duration {
+        let count = u32::try_from(self.config.endpoints.len()).unwrap_or(u32::MAX);
+        if count <= 1 {
+            return self.config.dial_timeout;
+        }
+        let first = (self.silence_max() / 4).clamp(GREETING_MIN, GREETING_MAX);
+        doubled(first, self.link.failures / count).min(self.config.dial_timeout)
     }
 
     pub(super) fn next_link(&mut self) -> LinkId {
@@ -276,7 +292,12 @@ impl Session {
     /// How long a connection may be silent although something should be heard.
     pub(super) fn silence_max(&self) -> Duration {
         let ttl = self.leases.ttl_min().unwrap_or(Duration::MAX);
-        (ttl / 8).clamp(SILENCE_MIN, SILENCE_MAX)
+        let max = match self.config.endpoints.len() {
+            0 | 1 => SILENCE_MAX,
+            // Time must be left for the others to answer what this one does not.
+            _ => SILENCE_MAX.min(self.config.request_timeout / 3).max(SILENCE_MIN),
+        };
+        (ttl / 8).clamp(SILENCE_MIN, max)
     }
 
     pub(super) fn look_after_link(&mut self) {
@@ -287,7 +308,9 @@ impl Session {
             State::Down(until) if now >= *until => self.dial(),
             State::Down(until) => self.timers.arm(Timer::Link, *until),
             State::Dialing(_, endpoint, until) if now >= *until => {
-                let why = format!("{endpoint} did not answer in time");
+                let (endpoint, why) =
+                    (endpoint.clone(), format!("{endpoint} did not answer in time"));
+                self.shun(&endpoint, SILENT_SHUNNED_FOR);
                 self.break_link(&why);
             }
             State::Dialing(_, _, until) => self.timers.arm(Timer::Link, *until),

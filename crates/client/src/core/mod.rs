@@ -218,6 +218,7 @@ impl Session {
             self.out.push(Output::Failed(op, Error::Closed));
         }
         self.end_watches(&Error::Closed);
+        self.end_all_idle();
     }
 
     fn push(&mut self, output: Output) {

@@ -449,7 +449,8 @@ impl Session {
             Task::Revoke(lease, _) | Task::Release { lease, .. } => self.drop_lease(lease),
             Task::Cancel(op) | Task::Return(op) => self.forget_attempt(op),
             Task::Grant(lease) => self.drop_lease(lease),
-            Task::Acquire(_) | Task::Verify(..) | Task::Call(_) => {}
+            Task::Verify(hold, _) => self.verify_was_given_up(hold),
+            Task::Acquire(_) | Task::Call(_) => {}
         }
     }
 

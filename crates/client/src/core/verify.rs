@@ -28,6 +28,15 @@ impl Session {
         }
     }
 
+    /// It could not be found out in all the time that the lease could live. The requests of one doubt
+    /// are given up together, so no late answer counts for the next one, which the next renewal
+    /// raises.
+    pub(super) fn verify_was_given_up(&mut self, id: HoldId) {
+        if let Some(hold) = self.holds.get_mut(&id) {
+            hold.doubt = None;
+        }
+    }
+
     /// One of the locks was looked at.
     pub(super) fn verify_was_answered(
         &mut self,

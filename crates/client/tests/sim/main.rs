@@ -2,10 +2,11 @@
 //! lost, late or double, leaders that change. Everything follows from a seed.
 //!
 //! Beside it, single schedules to the millisecond: `members.rs`, `bounds.rs`,
-//! `incarnations.rs` and `set_back.rs`.
+//! `leases.rs`, `incarnations.rs` and `set_back.rs`.
 
 mod bounds;
 mod incarnations;
+mod leases;
 mod members;
 mod set_back;
 #[path = "../support/mod.rs"]

@@ -222,3 +222,67 @@ fn a_member_that_answers_nothing_is_left_however_much_it_tells() {
     assert!(town.lost.is_empty(), "{:?}", town.lost);
     assert!(town.count("b", is_renewal) > 0, "it has gone to the other one");
 }
+
+/// The others answer, however long one is flooded: it takes connections, and answers nothing.
+#[test]
+fn endpoints_that_answer_nothing_do_not_hide_the_others() {
+    for state in [State::Swallowed, State::Deaf] {
+        let mut town = Town::new(&["a", "b", "c", "d"]);
+        for (address, id) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+            town.member(address, id);
+        }
+        for address in ["a", "b", "c"] {
+            town.set(address, state);
+        }
+        town.call(1, put("k"), true);
+        town.run_until(4_000);
+        assert!(town.answered.contains_key(&OpId(1)), "{state:?}: {:?}", town.failed);
+    }
+}
+
+#[test]
+fn a_held_lock_outlives_its_member_beside_one_that_is_flooded() {
+    for state in [State::Swallowed, State::Deaf] {
+        let mut town = Town::new(&["a", "b", "c"]);
+        for (address, id) in [("a", 1), ("b", 2), ("c", 3)] {
+            town.member(address, id);
+        }
+        town.hold(1, "job", 30 * TTL);
+        town.run_until(2_000);
+        town.set("a", state);
+        town.set("b", state);
+        town.run_until(60_000);
+        assert!(town.lost.is_empty(), "{state:?}: {:?}", town.lost);
+    }
+}
+
+#[test]
+fn slow_networks_get_more_time_in_later_rounds() {
+    let mut town = Town::new(&["a", "b"]);
+    for (address, id) in [("a", 1), ("b", 2)] {
+        town.member(address, id);
+        town.set(address, State::Deaf);
+    }
+    let mut begun = Vec::new();
+    for now in 0..20_000 {
+        town.run_until(now);
+        if town.dialed.len() > begun.len() {
+            begun.push(now);
+        }
+    }
+    let pauses: Vec<u64> = begun.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(pauses[0] <= 600, "the second one has its turn soon: {pauses:?}");
+    assert!(pauses.iter().any(|&pause| pause >= 2_000), "a greeting may take time: {pauses:?}");
+}
+
+#[test]
+fn a_request_is_answered_elsewhere_if_its_member_falls_silent() {
+    let mut town = Town::new(&["a", "b"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.call(1, put("k"), true);
+    town.set("a", State::Swallowed);
+    town.call(2, put("k"), true);
+    town.run_until(4_000);
+    assert!(town.answered.contains_key(&OpId(2)), "{:?}", town.failed);
+}

@@ -55,6 +55,8 @@ pub(crate) struct Town {
     pub(crate) answered: BTreeMap<OpId, pb::SessionResponse>,
     pub(crate) lost: BTreeMap<HoldId, (u64, Loss)>,
     pub(crate) watched: Vec<(WatchId, WatchNews)>,
+    /// Requests that every member loses.
+    pub(crate) swallowed: Option<fn(&Request) -> bool>,
 }
 
 impl Town {
@@ -79,6 +81,7 @@ impl Town {
             answered: BTreeMap::new(),
             lost: BTreeMap::new(),
             watched: Vec::new(),
+            swallowed: None,
         }
     }
 
@@ -186,6 +189,10 @@ impl Town {
     fn receive(&mut self, stream: u64, frame: pb::SessionRequest, inputs: &mut VecDeque<Input>) {
         let Some(address) = self.links.get(&stream) else { return };
         self.sent.push((address.clone(), frame.clone()));
+        let is_swallowed = |request: &Request| self.swallowed.is_some_and(|lost| lost(request));
+        if frame.request.as_ref().is_some_and(is_swallowed) {
+            return;
+        }
         let member = &self.members[address];
         let store = &mut self.stores[member.store];
         let is_greeting = matches!(frame.request, Some(Request::Hello(_) | Request::Ping(_)));

@@ -380,6 +380,7 @@ impl Store {
                         left(claim.forced_at).max(1)
                     },
                     metadata_cut: false,
+                    ..pb::Holder::default()
                 });
             } else {
                 lock.waiters_total += 1;

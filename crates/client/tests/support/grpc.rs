@@ -351,6 +351,27 @@ impl LockService for Door {
         Ok(Response::new(pb::ExplainResponse { header: None, reasons }))
     }
 
+    async fn delete_lock(
+        &self,
+        _: Request<pb::DeleteLockRequest>,
+    ) -> Result<Response<pb::DeleteLockResponse>, Status> {
+        Ok(Response::new(pb::DeleteLockResponse::default()))
+    }
+
+    async fn get_client(
+        &self,
+        _: Request<pb::GetClientRequest>,
+    ) -> Result<Response<pb::GetClientResponse>, Status> {
+        Ok(Response::new(pb::GetClientResponse::default()))
+    }
+
+    async fn list_clients(
+        &self,
+        _: Request<pb::ListClientsRequest>,
+    ) -> Result<Response<pb::ListClientsResponse>, Status> {
+        Ok(Response::new(pb::ListClientsResponse::default()))
+    }
+
     async fn force_release(
         &self,
         request: Request<pb::ForceReleaseRequest>,

@@ -222,6 +222,7 @@ wire_enum!(Reason {
     61 => NoSpace(quota: u64),
     62 => ClientLeasesFull(max: u32),
     63 => AddressClientsFull(max: u32),
+    64 => KeyBlocksLock(name: LockName),
 });
 
 #[cfg(test)]
@@ -414,6 +415,7 @@ mod tests {
             Reason::NoSpace(1 << 40),
             Reason::ClientLeasesFull(7),
             Reason::AddressClientsFull(7),
+            Reason::KeyBlocksLock("a".into()),
         ]);
     }
 }

@@ -11,8 +11,8 @@ use crate::command::{
     Acquire, AcquireAs, AcquireMany, Action, Caller, CallsAnswered, Cancel, CancelTarget,
     ChangeLimits, Command, Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect,
     ForceRelease, LeaseGrant, LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op,
-    PublishKey, Put, QuotaChange, Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal,
-    RevokeKey, RotateKey, Terms, Txn, Wait,
+    PublishKey, Put, QuotaChange, Relation, Release, ReleaseAs, ReleaseHeld, ReleaseMany, RenewAs,
+    RenewHeld, Renewal, RevokeKey, RotateKey, Terms, Txn, Wait,
 };
 use crate::ids::{
     Actor, Boot, CallId, ClientId, Epoch, Key, LeaseId, LockName, Millis, Namespace, NodeId,
@@ -89,6 +89,9 @@ wire_actions! {
     25 => RetireKeys(NodeId),
     26 => RevokeKey(RevokeKey),
     27 => ChangeLimits(ChangeLimits),
+    28 => RenewHeld(RenewHeld),
+    29 => ReleaseHeld(ReleaseHeld),
+    30 => PutPlain(Put),
 }
 
 /// Appends a command, without the length that stands before it in an entry.
@@ -321,7 +324,11 @@ wire_struct!(AcquireAs { name: LockName, client: ClientId, ttl: Millis, wait: Wa
 
 wire_struct!(RenewAs { name: LockName, client: ClientId, ttl: Millis });
 
+wire_struct!(RenewHeld { name: LockName, client: ClientId, ttl: Millis, token: Token });
+
 wire_struct!(ReleaseAs { name: LockName, client: ClientId });
+
+wire_struct!(ReleaseHeld { name: LockName, client: ClientId, token: Token });
 
 wire_struct!(CallsAnswered { contenders: Vec<(Key, Token, CallId)> });
 

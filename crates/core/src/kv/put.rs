@@ -6,6 +6,7 @@ use crate::command::Put;
 use crate::event::KeyValue;
 use crate::ids::{LeaseId, Value};
 use crate::outcome::{Outcome, Reason};
+use crate::record::queue_form;
 use crate::step::Step;
 
 impl Step<'_> {
@@ -15,6 +16,30 @@ impl Step<'_> {
         self.check_put(&put)?;
         self.state.check_put_growth(&put)?;
         Ok(Outcome::Put(self.put_checked(put)))
+    }
+
+    /// As [`Step::put`], for a caller that means a plain key and not a place in a queue.
+    ///
+    /// A key `NAME/<hex>` whose lease is not the one it is named after stands in the queue of lock
+    /// NAME, is never granted, and blocks everyone behind it. While a client has a place there, that
+    /// is a mistake. What stands there already may be written again: a holder changes its own value
+    /// like this.
+    pub(crate) fn put_plain(&mut self, put: Put) -> Result<Outcome, Reason> {
+        if let Some((name, own)) = queue_form(&put.key)
+            && self.state.has_contender(&name)
+        {
+            let lease = if put.ignore_lease { None } else { Some(put.lease) };
+            let blocks = match self.state.keys.get(&put.key) {
+                None => put.lease != own,
+                Some(record) => {
+                    record.contender().is_some() && lease.is_some_and(|lease| lease != record.lease)
+                }
+            };
+            if blocks {
+                return Err(Reason::KeyBlocksLock(name));
+            }
+        }
+        self.put(put)
     }
 
     /// Refuses a put that names a dead lease or keeps something of a key that is not there.

@@ -12,6 +12,29 @@ use crate::range::{KeyRange, RangeAnswer};
 use crate::state::State;
 use crate::step::Step;
 
+impl Txn {
+    /// Whether it may write a key, in either list or in a transaction inside.
+    pub fn has_put(&self) -> bool {
+        self.success.iter().chain(&self.failure).any(|op| match op {
+            Op::Put(_) => true,
+            Op::DeleteRange(_) | Op::Range(_) => false,
+            Op::Txn(txn) => txn.has_put(),
+        })
+    }
+
+    /// Whether it may visit more keys than it names.
+    pub fn has_range(&self) -> bool {
+        let mut ops = self.success.iter().chain(&self.failure);
+        self.compares.iter().any(|compare| !compare.range.is_one())
+            || ops.any(|op| match op {
+                Op::Put(_) => false,
+                Op::DeleteRange(delete) => !delete.range.is_one(),
+                Op::Range(query) => !query.range.is_one(),
+                Op::Txn(txn) => txn.has_range(),
+            })
+    }
+}
+
 /// Which branch of a transaction is taken, and of those inside it, decided before any write.
 pub(crate) struct Path {
     succeeded: bool,

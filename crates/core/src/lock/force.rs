@@ -29,6 +29,10 @@ impl Step<'_> {
         let deadline = self.state.leases.get(&lease).map_or(LogTime(0), |lease| lease.deadline);
         let until = contender.forced().unwrap_or(LogTime::NEVER).min(deadline);
         if force.now || until <= self.state.now {
+            if self.state.feature_level >= 2 {
+                // The removal has no room for a reason, and an operator has given one.
+                self.emit_forced(&key, self.state.now, force);
+            }
             self.remove(&key, Cause::Forced);
             return Ok(Outcome::Released);
         }
@@ -45,7 +49,11 @@ impl Step<'_> {
         contender.extra_mut().forced = Some(until);
         self.state.timers.arm(until, Timer::Forced(key.clone()));
         self.note_change(lease);
-        let client = self.state.client_of(lease);
+        self.emit_forced(key, until, force);
+    }
+
+    fn emit_forced(&mut self, key: &Key, until: LogTime, force: &ForceRelease) {
+        let client = self.state.client_of(self.state.keys[key].lease);
         let holding = self.state.keys[key].holding(key, &client);
         self.emit(EventKind::ForceAsked { holding, until, reason: force.reason.clone() });
     }

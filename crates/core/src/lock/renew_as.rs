@@ -1,19 +1,30 @@
 //! Renews what was acquired by owner name.
 
-use crate::command::{RenewAs, Wait};
-use crate::ids::{ClientId, Key, LeaseId, LockName};
-use crate::outcome::{Denial, Outcome};
+use crate::command::{RenewAs, RenewHeld, Wait};
+use crate::ids::{ClientId, Key, LeaseId, LockName, Token};
+use crate::outcome::{Denial, Outcome, Reason};
 use crate::record::contender_key;
 use crate::step::Step;
 
 impl Step<'_> {
-    pub(crate) fn renew_as(&mut self, renew: &RenewAs) -> Outcome {
+    /// A late copy must not renew a later holding of the same owner, so the token is compared.
+    pub(crate) fn renew_held(&mut self, renew: RenewHeld) -> Outcome {
+        let RenewHeld { name, client, ttl, token } = renew;
+        self.renew_as(&RenewAs { name, client, ttl }, Some(token))
+    }
+
+    /// Renews a holding: only the one with this token, if one is given.
+    pub(crate) fn renew_as(&mut self, renew: &RenewAs, token: Option<Token>) -> Outcome {
         let (key, lease) = match self.owned_place(&renew.client, &renew.name) {
             Ok(place) => place,
             Err(refused) => return refused,
         };
         if !self.state.keys.get(&key).is_some_and(|record| record.holds()) {
             return Outcome::Denied(Denial::NotOwner);
+        }
+        let held = self.state.keys[&key].token();
+        if let Some(other) = token.filter(|&token| token != held) {
+            return Outcome::Rejected(Reason::TokenMismatch(other, held));
         }
         if let Err(reason) = self.refresh_lease(lease, renew.ttl) {
             return Outcome::Rejected(reason);

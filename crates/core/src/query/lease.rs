@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis};
+use crate::ids::{ClientId, Epoch, Key, LeaseId, LockName, LogTime, Millis, Token};
 use crate::lease::Lease;
+use crate::record::queue_form;
 use crate::scan::StepBudget;
 use crate::state::State;
 
@@ -36,6 +37,9 @@ pub struct LeaseInfo {
     /// The keys attached to it.
     pub keys: Vec<Key>,
 }
+
+/// Keys of one lease that are looked at to find those that an operator has asked for.
+const FORCED_KEYS_SEEN_MAX: usize = 4_096;
 
 impl State {
     /// A lease that is alive.
@@ -76,6 +80,19 @@ impl State {
     fn live_leases(&self, after: LeaseId) -> impl Iterator<Item = (LeaseId, &Lease)> {
         let leases = self.leases.range((Bound::Excluded(after), Bound::Unbounded));
         leases.filter(|(_, lease)| lease.is_live(self.now)).map(|(&id, lease)| (id, lease))
+    }
+
+    /// The locks of a lease that an operator has asked for, each with its token and how long it is
+    /// still held. Of the first 4,096 keys of the lease.
+    pub fn forced_of(&self, id: LeaseId) -> Vec<(LockName, Token, Millis)> {
+        let Some(lease) = self.leases.get(&id) else { return Vec::new() };
+        let keys = lease.keys.iter().take(FORCED_KEYS_SEEN_MAX);
+        let forced = keys.filter_map(|key| {
+            let (record, contender) = self.contender_record(key)?;
+            let (until, (name, _)) = (contender.forced()?, queue_form(key)?);
+            Some((name, record.token(), until.since(self.now)))
+        });
+        forced.collect()
     }
 
     /// The lease that was made for this owner and lock, if it is alive.

@@ -33,6 +33,13 @@ pub struct LockView {
     pub fenced: Vec<Token>,
 }
 
+impl LockView {
+    /// Whether one of the holders that are shown has this token.
+    pub fn is_held_with(&self, token: Token) -> bool {
+        self.holders.iter().any(|holder| holder.token == token)
+    }
+}
+
 /// How much of a lock is looked at. The answer to a [`State::look`] costs as much as this allows,
 /// however many hold the lock or want it.
 #[derive(Clone, Copy, Debug)]

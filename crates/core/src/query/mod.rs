@@ -4,6 +4,7 @@ mod client;
 mod explain;
 mod lease;
 mod lock;
+mod owner;
 mod place;
 mod sizes;
 
@@ -11,6 +12,7 @@ pub use client::ClientInfo;
 pub use explain::{Explanation, Link, Subject, Waiting};
 pub use lease::LeaseInfo;
 pub use lock::{Holder, LockView, Sight, Waiter};
+pub use owner::OwnedPlace;
 pub use place::Standing;
 pub use sizes::{Crowd, Sizes};
 

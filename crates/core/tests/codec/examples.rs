@@ -4,8 +4,8 @@ use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, ChangeLimits,
     Compact, Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
     LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, QuotaChange,
-    Relation, Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn,
-    Wait,
+    Relation, Release, ReleaseAs, ReleaseHeld, ReleaseMany, RenewAs, RenewHeld, Renewal, RevokeKey,
+    RotateKey, Terms, Txn, Wait,
 };
 use fencepost_core::range::{KeyRange, Order, RangeQuery, SortBy};
 use fencepost_core::{
@@ -166,6 +166,14 @@ pub(crate) fn examples() -> Vec<Action> {
             clients_per_address_max: None,
             clear_no_space: true,
         }),
+        Action::RenewHeld(RenewHeld {
+            name: "q".into(),
+            client: "c".into(),
+            ttl: Millis(1),
+            token: Token(300),
+        }),
+        Action::ReleaseHeld(ReleaseHeld { name: "q".into(), client: "c".into(), token: Token(1) }),
+        Action::PutPlain(Put { key: "k".into(), value: "v".into(), ..Put::default() }),
     ]
 }
 
@@ -200,6 +208,9 @@ pub(crate) fn place(action: &Action) -> usize {
         Action::RevokeKey(_) => 25,
         Action::Skipped(_) => 26,
         Action::ChangeLimits(_) => 27,
+        Action::RenewHeld(_) => 28,
+        Action::ReleaseHeld(_) => 29,
+        Action::PutPlain(_) => 30,
     }
 }
 

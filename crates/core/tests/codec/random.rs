@@ -3,7 +3,8 @@
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Compact,
     DeleteRange, Disconnect, ForceRelease, LeaseGrant, LeaseRenew, LeaseRevoke, Mode, NodeLost,
-    Once, PublishKey, Put, Release, ReleaseAs, Renewal, RevokeKey, RotateKey, Terms, Wait,
+    Once, PublishKey, Put, Release, ReleaseAs, ReleaseHeld, Renewal, RevokeKey, RotateKey, Terms,
+    Wait,
 };
 use fencepost_core::range::KeyRange;
 use fencepost_core::{
@@ -56,7 +57,8 @@ pub(crate) fn random_action((kind, a, b, c): Dice) -> Action {
             terms,
         }),
         15 | 16 => Action::AcquireAs(AcquireAs { name, client, ttl: Millis(900), wait, terms }),
-        17 => Action::ReleaseAs(ReleaseAs { name, client }),
+        17 if c & 1 == 0 => Action::ReleaseAs(ReleaseAs { name, client }),
+        17 => Action::ReleaseHeld(ReleaseHeld { name, client, token }),
         18 => Action::Release(Release { name, lease: lease(id), token }),
         19 => Action::ForceRelease(ForceRelease { name, token, reason: "r".into(), now: b > 200 }),
         20 => Action::LeaseRevoke(LeaseRevoke { lease: lease(id) }),

@@ -4,7 +4,8 @@ use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, CallsAnswered, Cancel, CancelTarget, Command, Compact,
     Compare, CompareTarget, DeleteLock, DeleteRange, Disconnect, ForceRelease, LeaseGrant,
     LeaseRef, LeaseRenew, LeaseRevoke, Mode, NodeLost, Once, Op, PublishKey, Put, Relation,
-    Release, ReleaseAs, ReleaseMany, RenewAs, Renewal, RevokeKey, RotateKey, Terms, Txn,
+    Release, ReleaseAs, ReleaseHeld, ReleaseMany, RenewAs, RenewHeld, Renewal, RevokeKey,
+    RotateKey, Terms, Txn,
 };
 use fencepost_core::range::KeyRange;
 use fencepost_core::{
@@ -154,6 +155,23 @@ impl Driver {
         }
     }
 
+    /// A token of an owner's place, or one of another place that the owner may have had.
+    fn owner_token(
+        &self,
+        which: Tokens,
+        owner: &ClientId,
+        lock: &LockName,
+        state: &State,
+    ) -> Token {
+        let own = state.owned_place(owner, lock).map(|place| place.token).unwrap_or_default();
+        match which {
+            Tokens::Own => Some(own),
+            Tokens::Old => self.places.iter().map(|&(_, token)| token).find(|&old| old < own),
+            Tokens::Wrong => None,
+        }
+        .unwrap_or(Token(own.0 + 1))
+    }
+
     fn action(&mut self, request: &Request, state: &State) -> Option<Action> {
         Some(match *request {
             Request::Grant { id, ttl, client, grace, .. } => Action::LeaseGrant(LeaseGrant {
@@ -189,15 +207,16 @@ impl Driver {
                     terms: terms(asks),
                 })
             }
-            Request::RenewAs { name, client, ttl } => Action::RenewAs(RenewAs {
-                name: LockName::from(NAMES[name]),
-                client: ClientId::from(CLIENTS[client]),
-                ttl: Millis(ttl),
-            }),
-            Request::ReleaseAs { name, client, .. } => Action::ReleaseAs(ReleaseAs {
-                name: LockName::from(NAMES[name]),
-                client: ClientId::from(CLIENTS[client]),
-            }),
+            Request::RenewAs { name, client, ttl, token } => {
+                let (lock, owner) = (LockName::from(NAMES[name]), ClientId::from(CLIENTS[client]));
+                let token = token.map(|which| self.owner_token(which, &owner, &lock, state));
+                renew_as(lock, owner, Millis(ttl), token)
+            }
+            Request::ReleaseAs { name, client, token, .. } => {
+                let (lock, owner) = (LockName::from(NAMES[name]), ClientId::from(CLIENTS[client]));
+                let token = token.map(|which| self.owner_token(which, &owner, &lock, state));
+                release_as(lock, owner, token)
+            }
             Request::NodeLost { node, boot } => {
                 Action::NodeLost(NodeLost { node: NodeId(node), boot: Boot(boot) })
             }
@@ -385,6 +404,20 @@ fn key_action(request: &Request) -> Action {
             Action::Txn(Box::new(Txn { success: puts.into(), ..Txn::default() }))
         }
         _ => Action::Skipped(2),
+    }
+}
+
+fn renew_as(name: LockName, client: ClientId, ttl: Millis, token: Option<Token>) -> Action {
+    match token {
+        Some(token) => Action::RenewHeld(RenewHeld { name, client, ttl, token }),
+        None => Action::RenewAs(RenewAs { name, client, ttl }),
+    }
+}
+
+fn release_as(name: LockName, client: ClientId, token: Option<Token>) -> Action {
+    match token {
+        Some(token) => Action::ReleaseHeld(ReleaseHeld { name, client, token }),
+        None => Action::ReleaseAs(ReleaseAs { name, client }),
     }
 }
 

@@ -185,10 +185,12 @@ pub(crate) enum Request {
         name: usize,
         client: usize,
         ttl: u64,
+        token: Option<Tokens>,
     },
     ReleaseAs {
         name: usize,
         client: usize,
+        token: Option<Tokens>,
         mark: Mark,
     },
     Answered {
@@ -439,10 +441,11 @@ fn of_owners(kind: Kind) -> impl Strategy<Value = Request> {
                 name, client, ttl, wait, asks, mark,
             }
         ),
-        1 => (name(), client.clone(), prop_oneof![Just(0), ttl()])
-            .prop_map(|(name, client, ttl)| Request::RenewAs { name, client, ttl }),
-        2 => (name(), client, mark())
-            .prop_map(|(name, client, mark)| Request::ReleaseAs { name, client, mark }),
+        1 => (name(), client.clone(), prop_oneof![Just(0), ttl()], proptest::option::of(tokens()))
+            .prop_map(|(name, client, ttl, token)| Request::RenewAs { name, client, ttl, token }),
+        2 => (name(), client, proptest::option::of(tokens()), mark()).prop_map(
+            |(name, client, token, mark)| Request::ReleaseAs { name, client, token, mark }
+        ),
     ]
 }
 

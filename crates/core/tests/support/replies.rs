@@ -201,6 +201,7 @@ fn releases(said: &Said<'_>) -> Check {
     let token = match &said.command.action {
         Action::Release(one) => Some(one.token),
         Action::ReleaseMany(one) => Some(one.token),
+        Action::ReleaseHeld(one) => Some(one.token),
         Action::ReleaseAs(_) => return Ok(()),
         _ => None,
     };

@@ -2,7 +2,7 @@
 
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Caller, Cancel, CancelTarget, ForceRelease, LeaseRef, Mode,
-    Release, ReleaseAs, ReleaseMany, RenewAs, Terms, Wait,
+    Release, ReleaseAs, ReleaseHeld, ReleaseMany, RenewAs, RenewHeld, Terms, Wait,
 };
 use fencepost_core::{Action, ClientId, LockName, Seq};
 
@@ -135,10 +135,17 @@ fn acquire_as(words: &mut Words) -> Parsed<Counted> {
 fn renew_as(words: &mut Words) -> Parsed<Counted> {
     let (name, client) = (name(words)?, owner(words));
     let ttl = words.span("ttl")?.unwrap_or_default();
+    if let Some(token) = words.token_if_any()? {
+        return Ok((Action::RenewHeld(RenewHeld { name, client, ttl, token }), None));
+    }
     Ok(by_client(Action::RenewAs(RenewAs { name, client: client.clone(), ttl }), client))
 }
 
 fn release_as(words: &mut Words) -> Parsed<Counted> {
     let (name, client) = (name(words)?, owner(words));
+    if let Some(token) = words.token_if_any()? {
+        let held = ReleaseHeld { name, client: client.clone(), token };
+        return Ok(by_client(Action::ReleaseHeld(held), client));
+    }
     Ok(by_client(Action::ReleaseAs(ReleaseAs { name, client: client.clone() }), client))
 }

@@ -91,6 +91,7 @@ fn action(word: &str, words: &mut Words, state: &State) -> Parsed<Option<Counted
             Action::Disconnect(Disconnect { lease: lease_ref(lease)?, renewal: number(count)? })
         }
         "put" => Action::Put(ops::put(words)?),
+        "put-plain" => Action::PutPlain(ops::put(words)?),
         "del" => Action::DeleteRange(ops::delete(words)?),
         "txn" => Action::Txn(Box::new(ops::txn(words)?)),
         "compact" => {

@@ -92,6 +92,11 @@ impl Words {
         self.number("token").map(Token)
     }
 
+    /// The token after `token=`, if it is there.
+    pub(crate) fn token_if_any(&mut self) -> Parsed<Option<Token>> {
+        self.option("token").map(|text| number(&text).map(Token)).transpose()
+    }
+
     pub(crate) fn revision(&mut self, name: &str) -> Parsed<Revision> {
         self.number(name).map(Revision)
     }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use percent_encoding::percent_decode_str;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -20,6 +21,10 @@ use crate::marks::MarkStore;
 use crate::rule::Repeats;
 use crate::signed::{SignedToken, Verifier};
 use crate::token::Presented;
+
+/// Writes that are inside at once, of all resources together: clients that have gone leave theirs
+/// behind. Beyond them the next one waits.
+const INSIDE_MAX: usize = 4_096;
 
 /// Which resource a request is about; none if it needs no token. A signed token must be for the
 /// lock of the same name.
@@ -38,6 +43,13 @@ struct Rules {
     repeats: Repeats,
     resource_of: ResourceOf,
     turns: Arc<Turns>,
+    room: Arc<Semaphore>,
+}
+
+/// What a write holds until it has ended.
+struct Admitted {
+    _turn: Turn,
+    _room: OwnedSemaphorePermit,
 }
 
 impl FenceLayer {
@@ -52,6 +64,7 @@ impl FenceLayer {
                 repeats: Repeats::default(),
                 resource_of: Arc::new(path_of_write),
                 turns: Arc::default(),
+                room: Arc::new(Semaphore::new(INSIDE_MAX)),
             }),
         }
     }
@@ -96,6 +109,7 @@ impl FenceLayer {
             repeats: old.repeats,
             resource_of: old.resource_of.clone(),
             turns: old.turns.clone(),
+            room: old.room.clone(),
         };
         change(&mut rules);
         FenceLayer { rules: Arc::new(rules) }
@@ -147,9 +161,10 @@ impl<S: fmt::Debug> fmt::Debug for Fence<S> {
 impl<S, B, R> Service<Request<B>> for Fence<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     B: Send + 'static,
-    R: From<String>,
+    R: From<String> + Send + 'static,
 {
     type Response = Response<R>;
     type Error = S::Error;
@@ -170,10 +185,9 @@ where
                 return inner.call(Request::from_parts(parts, body)).await;
             };
             match rules.admit(&mut parts, resource).await {
-                Ok(turn) => {
-                    let outcome = inner.call(Request::from_parts(parts, body)).await;
-                    drop(turn);
-                    outcome
+                Ok(admitted) => {
+                    let handled = inner.call(Request::from_parts(parts, body));
+                    run_to_the_end(handled, admitted).await
                 }
                 Err(problem) => Ok(problem.answer()),
             }
@@ -181,9 +195,34 @@ where
     }
 }
 
+/// Runs a handler to its end, also if the client has gone and the answer is not awaited any more. What it
+/// has begun, such as a write on another thread, could otherwise land after the write of a later token.
+async fn run_to_the_end<R, E>(
+    handled: impl Future<Output = Result<Response<R>, E>> + Send + 'static,
+    admitted: Admitted,
+) -> Result<Response<R>, E>
+where
+    R: From<String> + Send + 'static,
+    E: Send + 'static,
+{
+    let task = tokio::spawn(async move {
+        let outcome = handled.await;
+        drop(admitted);
+        outcome
+    });
+    match task.await {
+        Ok(outcome) => outcome,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends.
+            Err(_) => Ok(Problem::Interrupted.answer()),
+        },
+    }
+}
+
 impl Rules {
-    /// Lets a request in, or says why not. It is inside for as long as its turn lasts.
-    async fn admit(&self, parts: &mut Parts, resource: String) -> Result<Turn, Problem> {
+    /// Lets a request in, or says why not. It is inside for as long as it holds what it is given.
+    async fn admit(&self, parts: &mut Parts, resource: String) -> Result<Admitted, Problem> {
         let presented = match TokenHeader::read(&parts.headers)? {
             TokenHeader::Bare(_) if self.must_be_signed => return Err(Problem::SignatureMissing),
             TokenHeader::Bare(presented) => presented,
@@ -197,8 +236,9 @@ impl Rules {
         parts.extensions.insert(presented);
         // First the turn, then the check: whoever passes the check is the next to take effect.
         let turn = self.turns.take(&resource, presented.mode).await;
+        let room = self.room.clone().acquire_owned().await.map_err(|_| Problem::Interrupted)?;
         self.present(resource, presented).await?;
-        Ok(turn)
+        Ok(Admitted { _turn: turn, _room: room })
     }
 
     /// On a thread of its own: fetching keys may block, and the arithmetic takes a while.

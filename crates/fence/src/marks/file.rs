@@ -1,7 +1,7 @@
 //! Marks in a text file.
 //!
-//! Guarantees: a raised mark is on the disk before the call returns. A torn last line is cut off;
-//! a file that was damaged is refused.
+//! Guarantees: every mark is on the disk before a caller is told of it, also one that an earlier
+//! process wrote and did not sync. A torn last line is cut off; a file that was damaged is refused.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -105,4 +105,39 @@ fn read(payload: &str) -> Option<(String, Mark)> {
     let at = payload.match_indices(' ').nth(2)?.0;
     let mark = mark_text::read(&payload[..at])?;
     Some((mark_text::unescape(&payload[at + 1..])?, mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::{Synced, synced};
+    use crate::token::Token;
+
+    #[test]
+    fn equal_token_is_not_answered_before_its_mark_is_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("marks");
+        let six = Presented::exclusive(Token::new(6).unwrap());
+        let open = || FileMarks::open(&path).unwrap();
+        open().present("a", six, Repeats::Accepted).unwrap();
+        // Nothing tells the next process whether the one before lived to sync its last line.
+        let before = synced().len();
+        let marks = open();
+        let syncs = synced().split_off(before);
+        assert_eq!(syncs, [Synced::File, Synced::Folder]);
+        marks.present("a", six, Repeats::Accepted).unwrap();
+        assert_eq!(synced().len(), before + syncs.len(), "it is durable, and not written again");
+    }
+
+    #[test]
+    fn equal_token_is_not_answered_after_a_failed_sync() {
+        let folder = tempfile::tempdir().unwrap();
+        let marks = FileMarks::open(folder.path().join("marks")).unwrap();
+        marks.guard().journal.break_down();
+        let six = Presented::exclusive(Token::new(6).unwrap());
+        for _ in 0..2 {
+            let outcome = marks.present("a", six, Repeats::Accepted);
+            assert!(matches!(outcome, Err(Error::Disk(_))), "{outcome:?}");
+        }
+    }
 }

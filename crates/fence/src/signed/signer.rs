@@ -20,7 +20,8 @@ use serde::Serialize;
 use super::claims::{Audience, FloorClaims, TokenClaims};
 use super::header::ALGORITHM;
 use super::{FLOOR_TYPE, TOKEN_TYPE};
-use crate::journal::{beside, sync_folder_of};
+use crate::durable::{sync_all, sync_folder_of};
+use crate::journal::beside;
 use crate::rule::Floor;
 use crate::token::{Presented, Token};
 
@@ -271,7 +272,7 @@ fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&draft)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
+    sync_all(&file)?;
     // Unlike a rename, a link fails if the name is taken.
     fs::hard_link(&draft, path)?;
     fs::remove_file(&draft)?;

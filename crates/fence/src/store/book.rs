@@ -64,7 +64,8 @@ impl Book {
     ) -> Result<Entry, Denied> {
         let old = self.entries.get(key);
         let mut mark = old.map(|entry| entry.mark.clone()).unwrap_or_default();
-        mark.present(presented, repeats)?;
+        let is_same = old.is_some_and(|old| old.presented == presented && old.data == data);
+        mark.present_data(presented, repeats, is_same)?;
         let entry = Entry { mark, client_id, presented, data };
         let bytes = self.bytes - old.map_or(0, |old| size(key, old)) + size(key, &entry);
         let is_full = bytes > DATA_BYTES_MAX || (old.is_none() && self.entries.len() >= KEYS_MAX);
@@ -168,6 +169,24 @@ mod tests {
         assert_eq!(late.to_string(), "Token 4 is stale, last seen was 5");
         write(&mut again, "k", Presented::exclusive(token(6)), "six").unwrap();
         assert_eq!(again.get("k").unwrap().data, "six");
+    }
+
+    #[test]
+    fn an_equal_token_with_the_same_data_is_a_retry() {
+        let mut book = Book::default();
+        let mut write = |number, data: &str| {
+            let presented = Presented::exclusive(token(number));
+            let (client, data) = ("c".to_owned(), data.to_owned());
+            let entry = book.decide("k", client, presented, data, Repeats::SameData)?;
+            book.put("k".into(), Arc::new(entry));
+            Ok::<_, Denied>(())
+        };
+        write(5, "five").unwrap();
+        write(5, "five").unwrap();
+        let other = write(5, "another five").unwrap_err();
+        assert_eq!(other.to_string(), "Token 5 already used");
+        write(6, "five").unwrap();
+        assert_eq!(book.get("k").unwrap().data, "five");
     }
 
     #[test]

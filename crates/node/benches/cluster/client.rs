@@ -72,7 +72,7 @@ impl Client {
                     (0..room).map_while(|_| Some((self.line.draw(), more()?))).collect();
                 open += batch.len();
                 for (request, _) in &batch {
-                    first.get_or_insert(request.0);
+                    first.get_or_insert(request.number);
                     sent.push(Some(now));
                 }
                 let refused = self.line.propose_all(self.class, batch).expect("the node runs");
@@ -86,7 +86,7 @@ impl Client {
             let now = Instant::now();
             for (request, delivery) in taken.drain(..) {
                 assert!(matches!(delivery, Delivery::Answer(Ok(_))), "{delivery:?}");
-                let at = usize::try_from(request.0 - first.unwrap_or(0)).expect("a count");
+                let at = usize::try_from(request.number - first.unwrap_or(0)).expect("a count");
                 let since = sent[at].take().expect("answered once");
                 let passed = now.duration_since(since).as_micros();
                 micros.record(u64::try_from(passed).unwrap_or(u64::MAX)).expect("it fits");

@@ -7,12 +7,13 @@
 
 mod crash;
 mod pages;
+mod room;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Space};
 use crate::bytes::{to_u64, to_usize};
 pub use crash::{Crash, NamesKept, WritesKept};
 use pages::Pages;
@@ -63,6 +64,10 @@ struct State {
     /// What leads from `durable_names` to `names`.
     changes: Vec<Change>,
     writes_made: u64,
+    /// How many bytes all files may have together, if that is bounded.
+    capacity: Option<u64>,
+    bytes_written: u64,
+    refuses_new_files: bool,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
     dead: bool,
@@ -262,6 +267,7 @@ impl State {
     }
 
     fn write(&mut self, inode: u64, offset: u64, content: Content) {
+        self.bytes_written += content.len();
         self.writes_made += 1;
         let order = self.writes_made;
         let file = self.inodes.entry(inode).or_default();
@@ -301,6 +307,9 @@ impl Disk for MemoryDisk {
             if state.names.contains_key(name) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
+            if state.refuses_new_files {
+                return Err(rustix::io::Errno::MFILE.into());
+            }
             state.inodes_made += 1;
             made = state.inodes_made;
             state.inodes.insert(made, Inode::default());
@@ -338,6 +347,10 @@ impl Disk for MemoryDisk {
         state.changes.clear();
         Ok(())
     }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        Ok(self.state().space())
+    }
 }
 
 impl DiskFile for MemoryFile {
@@ -357,25 +370,26 @@ impl DiskFile for MemoryFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = guard(&self.state);
         let fault = state.begin()?;
-        let written = match fault {
-            Some(Fault::Error) => 0,
-            Some(Fault::NoSpace) => bytes.len() / 2,
-            Some(Fault::Die) | None => bytes.len(),
-        };
+        let (written, fault) = state.fit(self.inode, offset, to_u64(bytes.len()), fault);
         if written > 0 {
-            state.write(self.inode, offset, Content::Bytes(bytes[..written].into()));
+            let written = &bytes[..to_usize(written)];
+            state.write(self.inode, offset, Content::Bytes(written.into()));
         }
         fail(fault)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        let state = guard(&self.state);
+        match state.has_room(self.inode, offset, len) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
     }
 
     fn write_zeros(&mut self, offset: u64, len: u64) -> io::Result<()> {
         let mut state = guard(&self.state);
         let fault = state.begin()?;
-        let written = match fault {
-            Some(Fault::Error) => 0,
-            Some(Fault::NoSpace) => len / 2,
-            Some(Fault::Die) | None => len,
-        };
+        let (written, fault) = state.fit(self.inode, offset, len, fault);
         if written > 0 {
             state.write(self.inode, offset, Content::Zeros(written));
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Space};
 use crate::bytes::{to_u64, to_usize};
 
 /// Zeros are written in pieces of this size.
@@ -28,6 +28,8 @@ const DIR_MODE: u32 = 0o700;
 #[derive(Clone, Debug)]
 pub struct RealDisk {
     path: Arc<PathBuf>,
+    /// Kept open: its names can be synced although no more files can be opened.
+    dir: Arc<File>,
 }
 
 /// A file of a [`RealDisk`].
@@ -56,7 +58,8 @@ impl RealDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make_dir(path)?,
             Err(error) => return Err(error),
         }
-        Ok(RealDisk { path: Arc::new(path.to_owned()) })
+        let dir = Arc::new(File::open(path)?);
+        Ok(RealDisk { path: Arc::new(path.to_owned()), dir })
     }
 
     /// Takes the lock of a file, which is made if it does not exist. `None` if it is taken.
@@ -133,7 +136,16 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        sync_dir(&self.path)
+        self.dir.sync_all()
+    }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        let found = rustix::fs::fstatvfs(&*self.dir)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        // Some file systems, such as those of processes, have no blocks at all.
+        let is_known = found.f_blocks > 0;
+        let space = || Space { free: bytes(found.f_bavail), total: bytes(found.f_blocks) };
+        Ok(is_known.then(space))
     }
 }
 
@@ -148,6 +160,17 @@ impl DiskFile for RealFile {
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len) {
+            // The file system cannot do it, or a signal came: the write finds out.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
+            reserved => Ok(reserved?),
+        }
     }
 
     fn write_zeros(&mut self, offset: u64, len: u64) -> io::Result<()> {

@@ -5,6 +5,7 @@ use raft::prelude::ConfState;
 
 use super::drain::log_entry;
 use super::{Node, mix};
+use crate::bytes::to_u64;
 use crate::io::{Output, RequestId};
 use crate::mutant::Mutant;
 use crate::replica::Replica;
@@ -27,6 +28,9 @@ pub(super) struct Making {
     /// Who wants one for a backup, and what it must cover.
     saves: Vec<(RequestId, u64)>,
 }
+
+/// While the disk is low, a snapshot is made after so many bytes of entries: few are written then.
+const LOW_DISK_BYTES: u64 = 1 << 20;
 
 /// After a failure the next try waits longer, up to so many doublings.
 const DOUBLINGS_MAX: u32 = 6;
@@ -95,8 +99,19 @@ impl Node {
         wanted
             || self.making.base_is_lost
             || entries >= self.config.snapshot_entries + stagger
-            || self.making.bytes >= self.config.snapshot_bytes
+            || self.making.bytes >= self.snapshot_pays_after()
+            // A shorter log is the only room that a node can make by itself.
+            || self.disk_is_low && self.making.bytes >= LOW_DISK_BYTES
             || !self.making.saves.is_empty()
+    }
+
+    /// After so many bytes of entries a snapshot is worth its writing. What is written at most doubles,
+    /// and a small state has a short log.
+    fn snapshot_pays_after(&self) -> u64 {
+        let state = self.machine.state();
+        let bytes = state.used_bytes() + to_u64(state.history().bytes());
+        let (least, most) = self.config.snapshot_bytes;
+        bytes.clamp(least, most)
     }
 
     fn replay_since(&self, base: SnapshotId, id: SnapshotId) -> Source {

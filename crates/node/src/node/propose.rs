@@ -104,6 +104,10 @@ impl Node {
             self.answer(asker, Ok(refusal), outputs);
             return;
         }
+        if let Some(refusal) = self.refusal_for_want_of_disk(asker, &read) {
+            self.answer(asker, Err(refusal), outputs);
+            return;
+        }
         if !is_local && read.is_of_a_contender() {
             self.note_clients();
         }

@@ -139,6 +139,7 @@ fn put_forwarded(number: ForwardNumber, answer: &Answer, out: &mut Vec<u8>) {
         Err(ProposeError::Malformed) => out.push(2),
         Err(ProposeError::Overloaded) => out.push(3),
         Err(ProposeError::Indeterminate) => out.push(4),
+        Err(ProposeError::DiskFull) => out.push(5),
     }
 }
 
@@ -149,6 +150,7 @@ fn answer(from: &mut Reader<'_>) -> Option<Answer> {
         2 => ProposeError::Malformed,
         3 => ProposeError::Overloaded,
         4 => ProposeError::Indeterminate,
+        5 => ProposeError::DiskFull,
         _ => return None,
     };
     Some(Err(error))

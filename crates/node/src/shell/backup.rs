@@ -465,7 +465,12 @@ fn read(bytes: &[u8]) -> Result<(SnapshotId, Replica), String> {
     let id = SnapshotId { index, term };
     let disk = MemoryDisk::new();
     disk.put(&file_name(id), bytes);
-    let store = SnapshotStore::open(disk).map_err(|why| why.to_string())?;
-    let first_line = |why: String| why.lines().next().unwrap_or_default().to_owned();
+    // The file has another name than this one, and the message around this one says it.
+    let name = file_name(id);
+    let first_line = |why: String| {
+        let line = why.lines().next().unwrap_or_default();
+        line.replace(&format!("{name}, "), "").replace(&name, "it")
+    };
+    let store = SnapshotStore::open(disk).map_err(|why| first_line(why.to_string()))?;
     Ok((id, read_replica(&store, id).map_err(first_line)?))
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::edge;
+use super::disk_space::DiskStatus;
+use super::edge::{self, Clock};
 use super::error::Ended;
-use crate::io::{MemberId, Role};
+use crate::io::{MemberId, Micros, Role};
 use crate::membership::Membership;
 use crate::snapshot_store::SnapshotId;
 
@@ -52,8 +53,14 @@ pub struct Status {
     pub log_entries: u64,
     /// Bytes of entries that were appended to the log.
     pub log_bytes: u64,
+    /// The disk under the data directory, if it says how full it is.
+    pub disk: Option<DiskStatus>,
     /// The connections to other members.
     pub links: BTreeMap<MemberId, LinkStatus>,
+    /// When this node last learned of another term or leader.
+    pub role_since: Micros,
+    /// Which other members this node reaches.
+    pub contacts: BTreeMap<MemberId, Contact>,
     /// Whether the node has ended, and why.
     pub ended: Option<Ended>,
 }
@@ -67,13 +74,33 @@ pub const SYNC_MICROS: [u64; 12] =
 pub struct LinkStatus {
     /// Whether it stands.
     pub is_connected: bool,
+    /// When it came to stand, or ended.
+    pub since: Micros,
+    /// The version of the peer protocol that is spoken on it.
+    pub version: u32,
     /// What is wrong with it, in three lines.
     pub trouble: Option<String>,
 }
 
+/// A member that hears nothing of another one for so long does not reach it. Members introduce
+/// themselves to each other every second.
+const CONTACT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The version of the peer protocol in which they do.
+const INTRODUCTION_VERSION: u32 = 2;
+
+/// Whether a node reaches another member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contact {
+    /// Whether it is connected to it and hears from it.
+    pub is_reachable: bool,
+    /// For how long it has heard nothing of it.
+    pub silent_for: Duration,
+}
+
 /// Keeps the status of one node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Board {
+    clock: Clock,
     state: Mutex<State>,
     changed: Condvar,
     sync_micros: AtomicU64,
@@ -92,9 +119,17 @@ struct State {
 }
 
 impl Board {
-    pub(super) fn new(status: Status) -> Board {
-        let state = Mutex::new(State { status, watchers: 0 });
-        Board { state, ..Board::default() }
+    pub(super) fn new(status: Status, clock: Clock) -> Board {
+        Board {
+            clock,
+            state: Mutex::new(State { status, watchers: 0 }),
+            changed: Condvar::new(),
+            sync_micros: AtomicU64::new(0),
+            sync_latencies: Default::default(),
+            log_entries: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            heard: Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,7 +144,9 @@ impl Board {
 
     fn filled_in(&self, status: Status) -> Status {
         let sync_latencies = self.sync_latencies.each_ref().map(|one| one.load(Ordering::Relaxed));
+        let contacts = self.contacts(&status);
         Status {
+            contacts,
             syncs: sync_latencies.iter().sum(),
             sync_micros: self.sync_micros.load(Ordering::Relaxed),
             sync_latencies,
@@ -117,6 +154,15 @@ impl Board {
             log_bytes: self.log_bytes.load(Ordering::Relaxed),
             ..status
         }
+    }
+
+    /// Which members this node reaches, by what it has heard of them.
+    fn contacts(&self, status: &Status) -> BTreeMap<MemberId, Contact> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = |id| heard.get(&id).map_or(0, |at| at.load(Ordering::Relaxed));
+        let others = status.members.members.keys().filter(|&&id| id != status.id);
+        let now = self.clock.micros();
+        others.map(|&id| (id, contact(status, id, Micros(heard(id)), now))).collect()
     }
 
     /// Waits until the status is as wanted, for `patience` at most. The status then.
@@ -155,13 +201,20 @@ impl Board {
         }
     }
 
+    /// For how long the term and the leader are as they are.
+    pub(super) fn role_age(&self) -> Duration {
+        let since = self.state().status.role_since;
+        Duration::from_micros(self.clock.micros().0.saturating_sub(since.0))
+    }
+
     /// The members, as far as the log is applied.
     pub(super) fn members(&self) -> Arc<Membership> {
         Arc::clone(&self.state().status.members)
     }
 
     /// The feature level of the cluster, as far as the log is applied.
-    pub(super) fn feature_level(&self) -> u32 {
+    #[must_use]
+    pub fn feature_level(&self) -> u32 {
         self.state().status.feature_level
     }
 
@@ -179,5 +232,60 @@ impl Board {
     pub(super) fn heard(&self, member: MemberId) -> Arc<AtomicU64> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(heard.entry(member).or_default())
+    }
+}
+
+/// Whether a node reaches a member that it has `heard` last then.
+fn contact(status: &Status, id: MemberId, heard: Micros, now: Micros) -> Contact {
+    let link = status.links.get(&id).cloned().unwrap_or_default();
+    let since = |at: Micros| Duration::from_micros(now.0.saturating_sub(at.0));
+    // A follower hears nothing of another follower whose build does not introduce itself.
+    let talks =
+        link.version >= INTRODUCTION_VERSION || status.role.leads || status.role.leader == Some(id);
+    // A connection that has just been made has had no time to be heard on.
+    let is_silent = talks && since(heard.max(link.since)) >= CONTACT_TIMEOUT;
+    let last = if talks { heard } else { heard.max(link.since) };
+    Contact { is_reachable: link.is_connected && !is_silent, silent_for: since(last) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn connected(since: u64) -> LinkStatus {
+        let since = Micros(since * SECOND);
+        LinkStatus { is_connected: true, since, version: 2, trouble: None }
+    }
+
+    fn seen(link: Option<LinkStatus>, heard: u64, now: u64) -> (bool, u64) {
+        let links = link.map(|link| (2, link)).into_iter().collect();
+        let status = Status { links, ..Status::default() };
+        let found = contact(&status, 2, Micros(heard * SECOND), Micros(now * SECOND));
+        (found.is_reachable, found.silent_for.as_secs())
+    }
+
+    #[test]
+    fn silent_member_is_unreachable_since_it_was_last_heard() {
+        assert_eq!(seen(Some(connected(1)), 10, 12), (true, 2));
+        assert_eq!(seen(Some(connected(1)), 10, 13), (false, 3));
+        // It has just connected, and has said nothing on the new connection.
+        assert_eq!(seen(Some(connected(19)), 10, 20), (true, 10));
+    }
+
+    #[test]
+    fn member_without_connection_is_unreachable() {
+        let broken = LinkStatus { is_connected: false, ..connected(15) };
+        assert_eq!(seen(Some(broken.clone()), 14, 20), (false, 6));
+        let old = LinkStatus { version: 1, ..broken };
+        assert_eq!(seen(Some(old), 10, 20), (false, 5));
+        assert_eq!(seen(None, 0, 20), (false, 20));
+    }
+
+    #[test]
+    fn old_build_is_not_called_unreachable_by_another_follower() {
+        let old = LinkStatus { version: 1, ..connected(1) };
+        assert_eq!(seen(Some(old), 0, 100), (true, 99));
     }
 }

@@ -92,6 +92,21 @@ pub enum StartError {
         /// What is wrong.
         what: String,
     },
+    /// The directory is another node's.
+    #[error(
+        "cannot begin as {given} in the data directory {}\n\
+         it belongs to the node {found}\n\
+         name the directory of {given} with --data-dir, or give no --name",
+        path.display()
+    )]
+    OtherName {
+        /// Which directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose it should be.
+        given: String,
+    },
     /// The directory is nobody's, and not empty.
     #[error(
         "cannot begin in the data directory {}\n\

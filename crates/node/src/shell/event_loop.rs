@@ -349,7 +349,14 @@ impl EventLoop {
             }
             Output::Applied(index, events) => turn.notices.push(Notice::Applied(index, events)),
             Output::Role(role) => {
-                self.board.update(|status| status.role = role);
+                let now = self.clock.micros();
+                self.board.update(|status| {
+                    let before = (status.role.term, status.role.leader);
+                    if (role.term, role.leader) != before {
+                        status.role_since = now;
+                    }
+                    status.role = role;
+                });
                 turn.notices.push(Notice::Role(role));
             }
             Output::Snapshot(task) => turn.tasks.push(*task),

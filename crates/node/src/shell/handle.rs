@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::board::{Board, Status};
@@ -18,6 +18,9 @@ use crate::machine::Machine;
 use crate::peer::{Ask, Told};
 use crate::snapshot_store::SnapshotId;
 
+/// A leader that is new hears from the others within this time, or not at all.
+const NEW_LEADER: Duration = Duration::from_secs(3);
+
 /// Redirects that are followed before giving up.
 pub(super) const REDIRECTS_MAX: usize = 5;
 
@@ -26,7 +29,7 @@ pub(super) const REDIRECTS_MAX: usize = 5;
 pub struct Handle {
     pub(super) inbox: Arc<Inbox>,
     pub(super) board: Arc<Board>,
-    pub(super) lines: Arc<AtomicU32>,
+    pub(super) lines: Arc<AtomicU64>,
     /// The node's directory, if it has a real one.
     pub(super) home: Option<Arc<PathBuf>>,
 }
@@ -122,16 +125,17 @@ impl Handle {
         let until = edge::now() + patience;
         loop {
             let result = self.try_anywhere(change);
-            let passing = matches!(
-                result,
-                Err(ChangeError::NotLeader { .. }
+            let passing = match result {
+                Err(
+                    ChangeError::NotLeader { .. }
                     | ChangeError::Pending
                     | ChangeError::HandingOver
                     | ChangeError::Indeterminate
-                    | ChangeError::NotCaughtUp { .. }
-                    // A leader that is new has not heard of all the others yet.
-                    | ChangeError::QuorumAtRisk)
-            );
+                    | ChangeError::NotCaughtUp { .. },
+                ) => true,
+                Err(ChangeError::QuorumAtRisk) => self.board.role_age() < NEW_LEADER,
+                _ => false,
+            };
             if !passing || edge::now() >= until || self.board.status().ended.is_some() {
                 return result;
             }

@@ -8,7 +8,7 @@
 //! A flood of one kind must not keep out another: renewals have room of their own beside ordinary
 //! commands, and what other members say, beside both. Clients are refused at once when there is no
 //! room; members wait, which slows their connection down. What the node's own threads report always
-//! has room, because it is bounded by what they were given to do.
+//! has room, because it is bounded by what they were given to do; so do connections that come and go.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::io::{Class, Input, MemberId, ProposeError, RequestId};
 const ORDINARY_MAX: usize = 16_384;
 /// Renewals that may wait.
 const RENEWALS_MAX: usize = 16_384;
-/// Requests of operators, and of connections that come and go, that may wait.
+/// Requests of operators, and greetings of members, that may wait.
 const CONTROL_MAX: usize = 4_096;
 /// Bytes that other members may have waiting.
 const PEER_BYTES_MAX: usize = 32 << 20;
@@ -40,8 +40,8 @@ const NAP: Duration = Duration::from_millis(1);
 pub(super) enum Happening {
     Input(Input),
     Query(RequestId, Freshness, Query),
-    Register(u32, Box<dyn Mailbox>),
-    Unregister(u32),
+    Register(u64, Box<dyn Mailbox>),
+    Unregister(u64),
     Observe(Box<dyn Observer>),
     /// A member has greeted this one, and says where it is reached.
     Met(MemberId, String),
@@ -57,12 +57,18 @@ pub(super) enum Happening {
     Failed(String),
 }
 
+/// How many kinds of room there are.
+const LANES: usize = 5;
+
 /// What kind of room a happening takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     Ordinary,
     Renewal,
     Control,
+    /// Connections that come and go. Always has room, because a thread that lets a connection go must
+    /// not wait; bounded by the number of connections.
+    Lines,
     /// The node's own threads.
     Own,
 }
@@ -80,7 +86,7 @@ impl Lane {
             Lane::Ordinary => ORDINARY_MAX,
             Lane::Renewal => RENEWALS_MAX,
             Lane::Control => CONTROL_MAX,
-            Lane::Own => usize::MAX,
+            Lane::Lines | Lane::Own => usize::MAX,
         }
     }
 }
@@ -88,7 +94,7 @@ impl Lane {
 #[derive(Default)]
 struct State {
     queue: Vec<Happening>,
-    counts: [usize; 4],
+    counts: [usize; LANES],
     peer_bytes: usize,
     closed: bool,
     /// Whether the loop's thread sleeps. A wake-up is a system call, so it is only made for a
@@ -241,6 +247,12 @@ impl Inbox {
         Some(self.take_turn(EventLoop::turn_of_a_writer))
     }
 
+    /// Whether a thread waits for room.
+    #[cfg(test)]
+    pub(super) fn has_waiters(&self) -> bool {
+        self.state().waiting_for_room > 0
+    }
+
     fn wait_for_room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.waiting_for_room += 1;
         let mut state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -323,7 +335,7 @@ impl Inbox {
     pub(super) fn take(&self, into: &mut Vec<Happening>) {
         let mut state = self.state();
         std::mem::swap(&mut state.queue, into);
-        state.counts = [0; 4];
+        state.counts = [0; LANES];
         state.peer_bytes = 0;
         if state.waiting_for_room > 0 {
             self.room.notify_all();

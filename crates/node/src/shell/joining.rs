@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::edge;
 use super::error::StartError;
 use super::handle::{Handle, REDIRECTS_MAX};
-use super::question::{self, Failed};
+use super::question::{self, Failed, UNRESOLVED};
 use super::start::{Beginning, Newcomer};
 use crate::io::{Change, ChangeError};
 use crate::membership::Member;
@@ -97,10 +97,14 @@ impl Patience {
         missing: &[(String, String)],
         say: &mut dyn FnMut(&str),
     ) -> Result<(), StartError> {
-        let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
-        let what = match names.is_empty() {
+        // A name that leads nowhere may be a mistake that no waiting cures.
+        let named = |(name, why): &(String, String)| match why.strip_prefix(UNRESOLVED) {
+            Some(why) => format!("{name} ({UNRESOLVED}{why})"),
+            None => name.clone(),
+        };
+        let what = match missing.is_empty() {
             true => "the founder".to_owned(),
-            false => names.join(", "),
+            false => missing.iter().map(named).collect::<Vec<_>>().join(", "),
         };
         if self.until.is_some_and(|until| edge::now() >= until) {
             let why = missing.first().map_or("it has not founded the cluster", |(_, why)| why);

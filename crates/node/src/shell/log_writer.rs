@@ -283,13 +283,15 @@ impl Drop for Claim<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::board::Status;
+    use super::super::edge::Clock;
     use super::*;
     use crate::disk::MemoryDisk;
 
     /// Left where it was, it would be given again and again.
     #[test]
     fn a_log_that_has_failed_takes_what_it_is_given() {
-        let board = Arc::new(Board::default());
+        let board = Arc::new(Board::new(Status::default(), Clock::start()));
         let appended = Appended::default();
         let orders = Arc::new(Pile::new(1));
         let log = Log::<MemoryDisk> { wal: None, board, appended, orders };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::inbox::{Happening, Inbox, Lane};
 use super::reads::{Found, Query};
@@ -65,23 +65,23 @@ pub trait Mailbox: Send {
 
 /// The way in for one connection: requests go in here, answers come out of its mailbox.
 pub struct Line {
-    number: u32,
-    next: AtomicU32,
+    number: u64,
+    next: AtomicU64,
     inbox: Arc<Inbox>,
 }
 
 impl Line {
-    pub(super) fn open(number: u32, inbox: Arc<Inbox>, mailbox: Box<dyn Mailbox>) -> Line {
+    pub(super) fn open(number: u64, inbox: Arc<Inbox>, mailbox: Box<dyn Mailbox>) -> Line {
         // If the node has ended, the mailbox is dropped, and every request will be refused.
-        inbox.push_waiting(Lane::Control, Happening::Register(number, mailbox));
-        Line { number, next: AtomicU32::new(0), inbox }
+        inbox.push_waiting(Lane::Lines, Happening::Register(number, mailbox));
+        Line { number, next: AtomicU64::new(0), inbox }
     }
 
     /// The name of the next request. It is drawn before the request is made, so that whoever waits
     /// can be ready when the answer comes.
     pub fn draw(&self) -> RequestId {
-        let count = self.next.fetch_add(1, Ordering::Relaxed);
-        RequestId(u64::from(self.number) << 32 | u64::from(count))
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        RequestId { line: self.number, number }
     }
 
     /// Wants a command done.
@@ -199,8 +199,10 @@ impl Line {
 }
 
 impl Drop for Line {
+    /// Never waits for room: this may be the thread that runs the event loop, which alone makes
+    /// room.
     fn drop(&mut self) {
-        self.inbox.push_waiting(Lane::Control, Happening::Unregister(self.number));
+        self.inbox.push_waiting(Lane::Lines, Happening::Unregister(self.number));
     }
 }
 
@@ -210,17 +212,12 @@ impl fmt::Debug for Line {
     }
 }
 
-/// The line that a request came on.
-pub(super) fn line_of(request: RequestId) -> u32 {
-    u32::try_from(request.0 >> 32).expect("half of the bits")
-}
-
 /// Sorts answers by mailbox, as long as a turn lasts.
 #[derive(Default)]
 pub(super) struct Mail {
-    boxes: HashMap<u32, Slot, foldhash::fast::RandomState>,
+    boxes: HashMap<u64, Slot, foldhash::fast::RandomState>,
     /// The mailboxes that have something.
-    busy: Vec<u32>,
+    busy: Vec<u64>,
 }
 
 struct Slot {
@@ -229,16 +226,16 @@ struct Slot {
 }
 
 impl Mail {
-    pub(super) fn register(&mut self, number: u32, mailbox: Box<dyn Mailbox>) {
+    pub(super) fn register(&mut self, number: u64, mailbox: Box<dyn Mailbox>) {
         self.boxes.insert(number, Slot { mailbox, waiting: Vec::new() });
     }
 
-    pub(super) fn unregister(&mut self, number: u32) {
+    pub(super) fn unregister(&mut self, number: u64) {
         self.boxes.remove(&number);
     }
 
     pub(super) fn put(&mut self, request: RequestId, delivery: Delivery) {
-        let number = line_of(request);
+        let number = request.line;
         // Nobody may be there any more to hear it.
         let Some(slot) = self.boxes.get_mut(&number) else { return };
         if slot.waiting.is_empty() {
@@ -263,5 +260,94 @@ impl Mail {
                 false => slot.mailbox.deliver(deliveries),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Mutex;
+    use std::thread;
+
+    use super::super::board::{Board, Status};
+    use super::super::edge::Clock;
+    use super::super::handle::Handle;
+    use super::*;
+
+    type Delivered = Arc<Mutex<Vec<RequestId>>>;
+
+    /// Keeps the names of the requests that were answered.
+    struct Kept(Delivered);
+
+    impl Mailbox for Kept {
+        fn deliver(&self, deliveries: Vec<(RequestId, Delivery)>) {
+            let mut kept = self.0.lock().expect("no test panics with it");
+            kept.extend(deliveries.into_iter().map(|(request, _)| request));
+        }
+    }
+
+    /// A way to a node that does not run, with so many lines before.
+    fn handle(inbox: &Arc<Inbox>, lines: u64) -> Handle {
+        let home: Option<Arc<PathBuf>> = None;
+        let board = Arc::new(Board::new(Status::default(), Clock::start()));
+        let inbox = Arc::clone(inbox);
+        Handle { inbox, board, lines: Arc::new(AtomicU64::new(lines)), home }
+    }
+
+    /// Carries registrations out, as the event loop does.
+    fn register(inbox: &Inbox, mail: &mut Mail) {
+        let mut happenings = Vec::new();
+        inbox.take(&mut happenings);
+        for happening in happenings {
+            match happening {
+                Happening::Register(number, mailbox) => mail.register(number, mailbox),
+                Happening::Unregister(number) => mail.unregister(number),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn line_of_a_long_lived_node_replaces_no_open_line() {
+        let inbox = Arc::<Inbox>::default();
+        let (first, last) = (Delivered::default(), Delivered::default());
+        let mut mail = Mail::default();
+        let oldest = handle(&inbox, 0).line(Box::new(Kept(Arc::clone(&first))));
+        let old = oldest.draw();
+        // As many lines have come and gone since as have numbers of 32 bits.
+        let handle = handle(&inbox, 1 << 32);
+        let newest = handle.line(Box::new(Kept(Arc::clone(&last))));
+        let new = newest.draw();
+        register(&inbox, &mut mail);
+        for request in [old, new] {
+            mail.put(request, Delivery::Saved(Err(String::new())));
+        }
+        mail.flush();
+        assert_eq!(*first.lock().expect("no test panics with it"), [old]);
+        assert_eq!(*last.lock().expect("no test panics with it"), [new]);
+    }
+
+    #[test]
+    fn request_of_a_long_lived_line_has_a_name_of_its_own() {
+        let inbox = Arc::<Inbox>::default();
+        let line = handle(&inbox, 0).line(Box::new(Kept(Delivered::default())));
+        let oldest = line.draw();
+        line.next.store(1 << 32, Ordering::Relaxed);
+        assert_ne!(line.draw(), oldest, "it may still be open");
+    }
+
+    #[test]
+    fn dropped_line_does_not_wait_for_the_event_loop() {
+        let inbox = Arc::<Inbox>::default();
+        let line = handle(&inbox, 0).line(Box::new(Kept(Delivered::default())));
+        let stop = || inbox.leave(Lane::Control, Happening::Stop);
+        while stop().is_ok() {}
+        // On a thread of its own, so that this one can find out that it waits.
+        let drops = thread::spawn(move || drop(line));
+        while !drops.is_finished() {
+            assert!(!inbox.has_waiters(), "nothing makes room but the event loop");
+            thread::yield_now();
+        }
+        assert_eq!(stop(), Err(ProposeError::Overloaded), "there is no room yet");
     }
 }

@@ -66,9 +66,17 @@ pub(super) fn ask(address: &str, ask: &Ask) -> Result<Told, Failed> {
     Ok(told.ok_or(Refusal::Malformed)?)
 }
 
+/// How the failure begins to find the address of a host by its name.
+pub(super) const UNRESOLVED: &str = "no address is known for ";
+
 fn connect(address: &str, patience: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name leads to no address");
-    for one in address.to_socket_addrs()? {
+    let addresses = address.to_socket_addrs().map_err(|error| {
+        let what = error.to_string();
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        io::Error::new(error.kind(), format!("{UNRESOLVED}{host}: {what}"))
+    })?;
+    for one in addresses {
         match TcpStream::connect_timeout(&one, CONNECT_PATIENCE) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;

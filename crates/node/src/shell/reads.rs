@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::mail::{Delivery, Mail, line_of};
+use super::mail::{Delivery, Mail};
 use crate::io::{ProposeError, RequestId};
 use crate::machine::{Machine, STEP_UNITS, StepBudget};
 
@@ -145,8 +145,8 @@ impl Reads {
     }
 
     /// Drops the queries of a line that is closed.
-    pub(super) fn close_line(&mut self, number: u32) {
-        self.under_way.retain(|(request, _)| line_of(*request) != number);
+    pub(super) fn close_line(&mut self, number: u64) {
+        self.under_way.retain(|(request, _)| request.line != number);
     }
 }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::address_book::AddressBook;
 use super::board::{Board, Status};
+use super::disk_space::DiskWatch;
 use super::edge::{self, Clock};
 use super::error::{Ended, StartError};
 use super::event_loop::{self, EventLoop, Turn};
@@ -24,7 +25,7 @@ use super::notice::{Notice, Observer};
 use super::pile::Pile;
 use super::server::Server;
 use super::snapshot_thread::{TASKS_MAX, keep_snapshots};
-use super::spare_thread::{ORDERS_MAX, make_spares};
+use super::spare_thread::{ORDERS_MAX, SpareThread};
 use crate::boot::Booted;
 use crate::config::NodeConfig;
 use crate::data_dir::Identity;
@@ -32,7 +33,6 @@ use crate::disk::Disk;
 use crate::io::{Change, ChangeError, Input, MemberId};
 use crate::node::Node;
 use crate::snapshot_keeper::{SnapshotKeeper, SnapshotTask};
-use crate::wal::SpareOrder;
 
 /// How long a node that was taken out waits to hear of it before it ends anyway.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -112,11 +112,14 @@ where
     let node = node.map_err(|error| StartError::Engine { why: error.to_string() })?;
     let peer = peer.unwrap_or_else(|| server.address().to_string());
     let inbox = Arc::new(Inbox::default());
-    let board = Arc::new(Board::new(first_status(&identity, &peer, &node)));
     let clock = Clock::start();
+    let board = Arc::new(Board::new(first_status(&identity, &peer, &node), clock));
     let log = Arc::new(Pile::new(WORK_MAX));
     let tasks = Arc::new(Pile::new(TASKS_MAX));
     let orders = Arc::new(Pile::new(ORDERS_MAX));
+    // Looked at once before anything is served, so that whoever asks is told.
+    let mut watch = DiskWatch::new(wal.disk(), wal.segment_bytes());
+    watch.look(&board, &inbox);
     let on_disk = Log::new(wal, Arc::clone(&board), Arc::clone(&orders));
     let shared_log: SharedLog = Arc::new(Mutex::new(on_disk));
     let writer = LogWriter {
@@ -126,7 +129,14 @@ where
     };
     let stand_in = writer.clone();
     let keeper = SnapshotKeeper::new(snapshots);
-    let workers = Workers { writer, keeper, tasks: Arc::clone(&tasks), orders };
+    let spares = SpareThread {
+        orders,
+        watch,
+        log: Arc::clone(&shared_log),
+        board: Arc::clone(&board),
+        inbox: Arc::clone(&inbox),
+    };
+    let workers = Workers { writer, keeper, tasks: Arc::clone(&tasks), spares };
     let workers = workers.spawn(&identity.name, &inbox)?;
     let book = AddressBook {
         identity: identity.clone(),
@@ -137,7 +147,7 @@ where
         met,
         links: BTreeMap::new(),
     };
-    let lines = Arc::new(AtomicU32::new(0));
+    let lines = Arc::new(AtomicU64::new(0));
     let handle = Handle { inbox: Arc::clone(&inbox), board: Arc::clone(&board), lines, home };
     let hall = Hall {
         identity: identity.clone(),
@@ -188,7 +198,7 @@ struct Workers<D: Disk> {
     writer: LogWriter,
     keeper: SnapshotKeeper<D>,
     tasks: Arc<Pile<SnapshotTask>>,
-    orders: Arc<Pile<SpareOrder<D>>>,
+    spares: SpareThread<D>,
 }
 
 impl<D> Workers<D>
@@ -198,7 +208,8 @@ where
 {
     /// Starts the threads.
     fn spawn(self, name: &str, inbox: &Arc<Inbox>) -> Result<Vec<JoinHandle<()>>, StartError> {
-        let Workers { writer, keeper, tasks, orders } = self;
+        let Workers { writer, keeper, tasks, spares } = self;
+        let orders = Arc::clone(&spares.orders);
         let work = Arc::clone(&writer.work);
         // Without one of them, the others have nothing to wait for.
         let give_up = |_: &StartError| {
@@ -209,9 +220,7 @@ where
         let (theirs, answers) = (Arc::clone(&tasks), Arc::clone(inbox));
         let keep_them = move || keep_snapshots(keeper, &theirs, &answers);
         let snapshots = spawn(format!("{name}-snap"), inbox, keep_them)?;
-        let (theirs, log, failures) =
-            (Arc::clone(&orders), Arc::clone(&writer.log), Arc::clone(inbox));
-        let make_them = move || make_spares(&theirs, &log, &failures);
+        let make_them = move || spares.run();
         let spares = spawn(format!("{name}-spare"), inbox, make_them).inspect_err(give_up)?;
         let log = spawn(format!("{name}-log"), inbox, move || writer.run()).inspect_err(give_up)?;
         Ok(vec![log, snapshots, spares])

@@ -59,8 +59,10 @@ impl Sender {
                     if let Over::Closed = over {
                         return;
                     }
+                    let since = self.clock.micros();
                     self.board.update(|status| {
-                        status.links.entry(self.to).or_default().is_connected = false;
+                        let link = status.links.entry(self.to).or_default();
+                        (link.is_connected, link.since) = (false, since);
                     });
                     continue;
                 }
@@ -85,7 +87,8 @@ impl Sender {
     }
 
     fn connected(&self, version: u32) {
-        let connected = LinkStatus { is_connected: true, trouble: None };
+        let since = self.clock.micros();
+        let connected = LinkStatus { is_connected: true, since, version, trouble: None };
         self.board.update(|status| drop(status.links.insert(self.to, connected)));
         self.tell(Happening::Tell(Notice::Connected(self.to)));
         self.tell(Happening::Input(Input::Connected(self.to, version)));
@@ -105,8 +108,10 @@ impl Sender {
             let removed = Input::Peer(self.to, PeerMessage::YouWereRemoved);
             self.tell(Happening::Input(removed));
         }
-        let status = LinkStatus { is_connected: false, trouble: Some(trouble.clone()) };
-        self.board.update(|board| drop(board.links.insert(self.to, status)));
+        self.board.update(|status| {
+            let link = status.links.entry(self.to).or_default();
+            (link.is_connected, link.trouble) = (false, Some(trouble.clone()));
+        });
         self.tell(Happening::Tell(Notice::Trouble(trouble.clone())));
         *told = Some(trouble);
         true

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
 
+use super::descriptors::peer_connections;
 use super::edge;
 use super::log_writer::LogWork;
 use super::post::{Ear, Post, listen_to};
@@ -20,9 +21,6 @@ use crate::peer::{
     Ask, FrameBuffer, Hello, PREAMBLE_BYTES, Preamble, Refusal, Told, VERSION_HIGHEST,
     VERSION_LOWEST, Welcome, encode_message, kind,
 };
-
-/// Connections that may be open. A member needs one or two.
-const CONNECTIONS_MAX: usize = 256;
 
 /// Who says nothing for so long is not a node.
 const GREETING_PATIENCE: Duration = Duration::from_secs(3);
@@ -67,6 +65,7 @@ struct Shared {
     address: SocketAddr,
     door: Mutex<Arc<dyn Door>>,
     is_stopped: AtomicBool,
+    connections_max: usize,
     connections: Mutex<Connections>,
 }
 
@@ -98,6 +97,7 @@ impl Server {
             address: listener.local_addr()?,
             door: Mutex::new(door),
             is_stopped: AtomicBool::new(false),
+            connections_max: peer_connections(),
             connections: Mutex::default(),
         });
         let theirs = Arc::clone(&shared);
@@ -142,6 +142,8 @@ impl Server {
     /// disk that hangs must not make a node deaf.
     pub(super) fn relieve(&self, now: Instant) {
         self.shared.connections().open.retain(|&number, connection| {
+            // A finished thread keeps its stack as long as its handle is there.
+            connection.threads.retain(|thread| !thread.is_finished());
             let Some(ear) = connection.post.take_over(now) else { return true };
             let (shared, post) = (Arc::clone(&self.shared), Arc::clone(&connection.post));
             let thread = std::thread::Builder::new().name(self.shared.name.clone());
@@ -228,7 +230,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
 /// Gives a connection its thread. If that cannot be, it is closed.
 fn admit(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut connections = shared.connections();
-    if connections.open.len() >= CONNECTIONS_MAX {
+    if connections.open.len() >= shared.connections_max {
         drop(refuse(&mut stream, &Refusal::Busy));
         return;
     }
@@ -365,7 +367,8 @@ mod tests {
         writes: usize,
         written: usize,
         lost: usize,
-        disk_works: bool,
+        /// The writes that the disk carries out.
+        allowed: usize,
     }
 
     /// A door whose first message is to be written, on a disk that hangs.
@@ -373,6 +376,8 @@ mod tests {
     struct Stuck {
         seen: Mutex<Seen>,
         changed: Condvar,
+        /// So is every other message.
+        writes_all: bool,
     }
 
     impl Stuck {
@@ -405,7 +410,7 @@ mod tests {
             let is_first = self.seen.lock().expect("nobody panics").heard == 0;
             self.note(|seen| seen.heard += messages.len());
             messages.clear();
-            Some(if is_first {
+            Some(if is_first || self.writes_all {
                 vec![LogWork::Close(super::super::log_writer::Closing::default())]
             } else {
                 Vec::new()
@@ -413,8 +418,12 @@ mod tests {
         }
 
         fn write(&self, _: Vec<LogWork>) {
-            self.note(|seen| seen.writes += 1);
-            self.until(|seen| seen.disk_works);
+            let mut number = 0;
+            self.note(|seen| {
+                seen.writes += 1;
+                number = seen.writes;
+            });
+            self.until(|seen| seen.allowed >= number);
             self.note(|seen| seen.written += 1);
         }
 
@@ -429,15 +438,44 @@ mod tests {
         stream.write_all(&bytes).expect("the other side is there");
     }
 
-    #[test]
-    fn a_disk_that_hangs_does_not_make_a_node_deaf() {
+    /// A server with this door, and the connection of a member.
+    fn serve(door: &Arc<Stuck>) -> (Server, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let door = Arc::<Stuck>::default();
-        let theirs: Arc<dyn Door> = Arc::clone(&door) as Arc<dyn Door>;
-        let mut server = Server::listen(listener, "n1", theirs).expect("it listens");
+        let theirs: Arc<dyn Door> = Arc::clone(door) as Arc<dyn Door>;
+        let server = Server::listen(listener, "n1", theirs).expect("it listens");
         let hello = Hello { member: 2, to: 1, ..Hello::default() };
         let address = server.address().to_string();
-        let Ok((mut stream, _)) = question::greet(&address, &hello) else { panic!("not welcome") };
+        let Ok((stream, _)) = question::greet(&address, &hello) else { panic!("not welcome") };
+        (server, stream)
+    }
+
+    #[test]
+    fn slow_disk_leaves_no_finished_threads_behind() {
+        let door = Arc::new(Stuck { writes_all: true, ..Stuck::default() });
+        let (server, mut stream) = serve(&door);
+        let count = |wanted: fn(&JoinHandle<()>) -> bool| {
+            let connections = server.shared.connections();
+            let threads = connections.open.values().flat_map(|connection| &connection.threads);
+            threads.filter(|thread| wanted(thread)).count()
+        };
+        for write in 1..=20 {
+            say_something(&mut stream);
+            door.until(|seen| seen.writes == write);
+            server.relieve(edge::now() + RELIEF);
+            door.note(|seen| seen.allowed = write);
+            // The thread that has written ends: another one listens.
+            while count(|thread| !thread.is_finished()) > 1 {
+                std::thread::yield_now();
+            }
+        }
+        server.relieve(edge::now());
+        assert_eq!(count(|_| true), 1, "each handle keeps the stack of its thread");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_does_not_make_a_node_deaf() {
+        let door = Arc::<Stuck>::default();
+        let (mut server, mut stream) = serve(&door);
         say_something(&mut stream);
         door.until(|seen| seen.writes == 1);
         say_something(&mut stream);
@@ -446,7 +484,7 @@ mod tests {
         server.relieve(edge::now() + RELIEF);
         door.until(|seen| seen.heard == 2);
         // Whoever was relieved does not listen any more, and ends nothing.
-        door.note(|seen| seen.disk_works = true);
+        door.note(|seen| seen.allowed = usize::MAX);
         door.until(|seen| seen.written == 1);
         say_something(&mut stream);
         door.until(|seen| seen.heard == 3);

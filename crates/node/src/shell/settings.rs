@@ -27,6 +27,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// What people call it. One that has an identity keeps the name that it has there.
     pub name: String,
+    /// Whether a directory of another name is refused: somebody has said whose it should be.
+    pub name_must_match: bool,
     /// Where it listens for other members.
     pub peer_listen: SocketAddr,
     /// Where other members reach it, if that is not where it listens.
@@ -63,6 +65,7 @@ impl Settings {
         Settings {
             data_dir,
             name: name.to_owned(),
+            name_must_match: false,
             peer_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             peer_advertised: None,
             client: String::new(),

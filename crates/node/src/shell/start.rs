@@ -83,6 +83,15 @@ pub(super) fn prepare(settings: Settings) -> Result<Prepared, StartError> {
         return Err(StartError::Settings { what });
     }
     let dir = DataDir::open(&settings.data_dir)?;
+    if let Some(found) = dir.identity().filter(|found| found.name != settings.name)
+        && settings.name_must_match
+    {
+        return Err(StartError::OtherName {
+            path: settings.data_dir.clone(),
+            found: found.name.clone(),
+            given: settings.name.clone(),
+        });
+    }
     let address = settings.peer_listen;
     let listener = TcpListener::bind(address)
         .map_err(|source| StartError::Listen { address: address.to_string(), source })?;

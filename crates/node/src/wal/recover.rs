@@ -11,6 +11,7 @@
 //! by itself.
 
 use std::collections::VecDeque;
+use std::io;
 
 use super::error::{Damaged, OpenError};
 use super::item::{Item, items};
@@ -18,7 +19,7 @@ use super::record::{self, ALIGN, Record, Seeds};
 use super::replay::Replay;
 use super::segment::{self, HEADER_BYTES, Header};
 use crate::bytes::{to_u64, to_usize};
-use crate::disk::{Disk, read_all};
+use crate::disk::{Disk, DiskFile, is_full, read_all};
 
 /// A segment that is no longer written to.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +197,21 @@ fn damaged(sequence: u64, offset: usize, what: &'static str) -> OpenError {
     Damaged { file: segment::name(sequence), offset: to_u64(offset), what }.into()
 }
 
-/// How long the file of the last segment must be made before it is written to.
-pub(super) fn full_capacity(last: &Last, segment_bytes: u64) -> usize {
-    last.bytes.len().max(to_usize(segment_bytes))
+/// Makes the last segment as long as the next ones will be, if the disk has room for that. How long it
+/// is then.
+pub(super) fn fill_up(
+    file: &mut impl DiskFile,
+    last: &Last,
+    segment_bytes: u64,
+) -> io::Result<usize> {
+    let (len, capacity) = (last.bytes.len(), last.bytes.len().max(to_usize(segment_bytes)));
+    let (from, lacking) = (to_u64(len), to_u64(capacity - len));
+    if lacking == 0 {
+        return Ok(capacity);
+    }
+    match file.reserve(from, lacking).and_then(|()| file.write_zeros(from, lacking)) {
+        // The log goes on in what there is.
+        Err(error) if is_full(&error) => Ok(len),
+        filled => filled.map(|()| capacity),
+    }
 }

@@ -2,10 +2,10 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key, Outcome};
-use fencepost_node::io::{Change, ChangeError, Input, PeerMessage, RequestId};
+use fencepost_node::io::{Change, ChangeError, Input, PeerMessage};
 use fencepost_node::membership::Standing;
 
-use crate::support::{Cluster, MS, named};
+use crate::support::{Cluster, MS, named, request};
 
 fn put(key: &str) -> Action {
     Action::Put(Put { key: Key::from(key), ..Put::default() })
@@ -225,7 +225,7 @@ fn a_leader_that_is_taken_out_tells_the_last_member_before_it_goes() {
         let heir = 3 - leader;
         // The heir gets the change that takes it out, but nobody hears that it has it.
         cluster.cut.insert((heir, leader));
-        cluster.input(leader, Input::Change(RequestId(1), Change::Remove(heir)));
+        cluster.input(leader, Input::Change(request(1), Change::Remove(heir)));
         assert!(cluster.run_until(|cluster| !cluster.node(leader).leads()));
         cluster.kill(leader);
         cluster.cut.clear();
@@ -259,7 +259,7 @@ fn nobody_is_sent_away_before_those_who_remain_cannot_forget_it() {
         let other = 3 - leader;
         cluster.copies = true;
         cluster.slow_disk(leader, 20 * MS);
-        cluster.input(leader, Input::Change(RequestId(1), Change::Remove(other)));
+        cluster.input(leader, Input::Change(request(1), Change::Remove(other)));
         cluster.run(moment * MS);
         cluster.kill(leader);
         shown |= cluster.removed.contains(&other);

@@ -62,6 +62,27 @@ fn the_log_is_purged_up_to_the_snapshot_before_the_last() {
     );
 }
 
+/// One key is overwritten again and again with a large value.
+#[test]
+fn log_of_a_small_state_stays_short() {
+    const MIB: usize = 1 << 20;
+    let mut cluster = Cluster::with_levels(1, 5, &[2]);
+    let leader = cluster.elect();
+    assert!(cluster.run_until(|cluster| cluster.node(leader).feature_level() == 2));
+    let value = Value::from(vec![7; MIB].as_slice());
+    let mut longest = 0;
+    for _ in 0..80 {
+        let put = Put { key: Key::from("k"), value: value.clone(), ..Put::default() };
+        cluster.done(leader, Action::Put(put));
+        let node = cluster.node(leader);
+        let entries = (1..=node.last_index()).filter_map(|index| node.entry(index));
+        longest = longest.max(entries.map(|(_, _, data)| data.len()).sum::<usize>());
+    }
+    // Up to the snapshot before the last, and what comes while one is made.
+    assert!(longest < 3 * 18 * MIB, "{longest} bytes of log beside {MIB} bytes of state");
+    assert!(longest > 16 * MIB, "snapshots are made too often: {longest} bytes");
+}
+
 #[test]
 fn a_small_state_is_copied_and_a_large_one_made_from_the_log() {
     // Every put is a key more.

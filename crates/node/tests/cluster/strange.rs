@@ -3,12 +3,12 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key};
-use fencepost_node::io::{Input, PeerMessage, RequestId};
+use fencepost_node::io::{Input, PeerMessage};
 use fencepost_node::node::LOG_CONTRADICTED;
 use raft::prelude::{ConfState, Entry, Message, Snapshot, SnapshotMetadata};
 
 use crate::chaos::Dice;
-use crate::support::{Cluster, MS};
+use crate::support::{Cluster, MS, request};
 
 /// The engine's numbers for all kinds that travel between members, and two that do not.
 const KINDS: [i32; 14] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15, 16, 17, 18];
@@ -105,11 +105,11 @@ fn a_doubled_question_lets_no_old_answer_confirm_a_newer_one() {
     cluster.run(20 * MS);
     // From here on another one may lead: nobody confirms anything.
     (1..=3).for_each(|id| cluster.isolate(id));
-    let read = RequestId(1_000_001);
+    let read = request(1_000_001);
     cluster.input(to, Input::Read(read));
     say(&mut cluster, &question);
     let term = cluster.node(to).role().term;
     let answer = Message { msg_type: 9, to, from, term, context, ..Message::default() };
     say(&mut cluster, &answer);
-    assert!(!cluster.reads.contains(&read.0), "an old answer has confirmed a newer question");
+    assert!(!cluster.reads.contains(&read.number), "an old answer has confirmed a newer question");
 }

@@ -24,6 +24,11 @@ pub(crate) const MS: u64 = 1_000;
 
 const CLUSTER: u64 = 77;
 
+/// A request of the test.
+pub(crate) fn request(number: u64) -> RequestId {
+    RequestId { line: 0, number }
+}
+
 /// How member `id` is called.
 pub(crate) fn named(id: u64) -> membership::Member {
     let (peer, client) = (format!("peer-{id}:1"), format!("client-{id}:1"));
@@ -269,12 +274,14 @@ impl Cluster {
                     }
                     self.plan(self.latency, Happening::Arrives(id, to, message));
                 }
-                Output::Reply(RequestId(request), answer) => {
+                Output::Reply(RequestId { number: request, .. }, answer) => {
                     let twice = self.answers.insert(request, answer);
                     assert!(twice.is_none(), "request {request} was answered twice");
                 }
-                Output::ReadReady(RequestId(request)) => drop(self.reads.insert(request)),
-                Output::ReadFailed(RequestId(request), _) => {
+                Output::ReadReady(RequestId { number: request, .. }) => {
+                    self.reads.insert(request);
+                }
+                Output::ReadFailed(RequestId { number: request, .. }, _) => {
                     self.failed_reads.insert(request);
                 }
                 Output::Halt(why) => {
@@ -295,10 +302,10 @@ impl Cluster {
                     wal.expect("the member runs").purge(start).expect("the disk is sound");
                 }
                 Output::Installed(_) => self.installed += 1,
-                Output::Changed(RequestId(request), result) => {
+                Output::Changed(RequestId { number: request, .. }, result) => {
                     self.changed.insert(request, result);
                 }
-                Output::Saved(RequestId(request), result) => {
+                Output::Saved(RequestId { number: request, .. }, result) => {
                     self.saved.insert(request, result);
                 }
                 Output::Removed => drop(self.removed.insert(id)),
@@ -343,7 +350,7 @@ impl Cluster {
     pub(crate) fn change(&mut self, id: u64, change: Change) -> Result<(), ChangeError> {
         self.counter += 1;
         let number = self.counter;
-        self.input(id, Input::Change(RequestId(number), change));
+        self.input(id, Input::Change(request(number), change));
         assert!(self.run_until(|cluster| cluster.changed.contains_key(&number)), "no answer");
         self.changed[&number].clone()
     }
@@ -352,7 +359,7 @@ impl Cluster {
     pub(crate) fn save(&mut self, id: u64) -> Replica {
         self.counter += 1;
         let number = self.counter;
-        self.input(id, Input::Save(RequestId(number)));
+        self.input(id, Input::Save(request(number)));
         assert!(self.run_until(|cluster| cluster.saved.contains_key(&number)), "no answer");
         let saved = self.saved[&number].clone().expect("the disk is sound");
         let store = SnapshotStore::open(self.members[&id].disk.clone()).expect("it can be read");
@@ -439,7 +446,7 @@ impl Cluster {
         let number = self.counter;
         let mut command = Vec::new();
         encode_command(&Command::from(action), &mut command);
-        let request = RequestId(number);
+        let request = request(number);
         self.input(id, Input::Propose(Proposal { request, class, command: command.into() }));
         number
     }
@@ -448,7 +455,7 @@ impl Cluster {
     pub(crate) fn propose_bytes(&mut self, id: u64, command: Vec<u8>) -> u64 {
         self.counter += 1;
         let (number, class) = (self.counter, Class::Ordinary);
-        let request = RequestId(number);
+        let request = request(number);
         self.input(id, Input::Propose(Proposal { request, class, command: command.into() }));
         number
     }
@@ -463,7 +470,7 @@ impl Cluster {
     pub(crate) fn read(&mut self, id: u64) -> u64 {
         self.counter += 1;
         let number = self.counter;
-        self.input(id, Input::Read(RequestId(number)));
+        self.input(id, Input::Read(request(number)));
         number
     }
 

@@ -7,9 +7,11 @@ use fencepost_node::boot;
 use fencepost_node::config::NodeConfig;
 use fencepost_node::data_dir::Identity;
 use fencepost_node::disk::{Crash, Disk as _, Fault, MemoryDisk, NamesKept, WritesKept};
-use fencepost_node::io::Class;
+use fencepost_node::io::{Class, ProposeError};
 use fencepost_node::membership::{Member, Membership};
-use fencepost_node::shell::{Ended, Freshness, Launch, RunningNode, Settings, run, start};
+use fencepost_node::shell::{
+    Ended, Freshness, Launch, Notice, Observer, RunningNode, Settings, run, start,
+};
 use fencepost_node::wal::WalConfig;
 
 use crate::support::{cluster, has, put, until, write};
@@ -128,6 +130,70 @@ fn a_segment_is_made_ready_before_it_is_needed() {
     }
     assert_eq!(count(".wal"), 1);
     until(&node, |_| count(".spare") == 1);
+}
+
+#[test]
+fn spare_that_cannot_be_made_does_not_end_the_node() {
+    let disk = founded();
+    let node = run_with(&disk, false, 1, NodeConfig::new(ID)).expect("the disk has no faults");
+    until(&node, |status| status.role.leads);
+    let (tell, told) = std::sync::mpsc::sync_channel(16);
+    node.handle().observe(Box::new(Troubles(tell)));
+    disk.refuse_new_files(true);
+    let mut number = 0;
+    let trouble = loop {
+        write(node.handle(), &format!("k{number}"));
+        number += 1;
+        if let Ok(trouble) = told.try_recv() {
+            break trouble;
+        }
+        assert!(number < COMMANDS, "the segment is full");
+        if number > HALF {
+            // It is being tried beside the log.
+            break told.recv().expect("the node runs");
+        }
+    };
+    assert!(trouble.contains("no segment of the log could be made ready"), "{trouble}");
+    assert_eq!(trouble.lines().count(), 3, "{trouble}");
+    write(node.handle(), "after");
+    disk.refuse_new_files(false);
+    for number in 0..COMMANDS {
+        write(node.handle(), &format!("later{number}"));
+    }
+    assert_eq!(node.stop(), Ended::Stopped);
+}
+
+#[test]
+fn full_disk_refuses_writes_until_there_is_room() {
+    let disk = founded();
+    let node = run_with(&disk, false, 1, NodeConfig::new(ID)).expect("the disk has no faults");
+    until(&node, |status| status.role.leads);
+    let before = until(&node, |status| status.applied > 0);
+    assert_eq!(before.disk, None, "this disk does not say how full it is");
+    // A quarter of the disk is the reserve, and less than that is free.
+    disk.set_capacity(disk.used() + disk.used() / 5);
+    let status = until(&node, |status| status.disk.is_some_and(|disk| disk.is_low));
+    assert!(status.disk.is_some_and(|disk| disk.free < disk.reserve), "{status:?}");
+    let refused = node.handle().propose_and_wait(Class::Ordinary, put("refused", "v"));
+    assert_eq!(refused, Err(ProposeError::DiskFull));
+    assert_eq!(has(node.handle(), "refused", Freshness::Linearizable), Ok(false));
+    disk.set_capacity(1 << 30);
+    until(&node, |status| status.disk.is_some_and(|disk| !disk.is_low));
+    write(node.handle(), "written");
+}
+
+/// Passes on what an operator should know.
+struct Troubles(std::sync::mpsc::SyncSender<String>);
+
+impl Observer for Troubles {
+    fn observe(&mut self, notices: &[Notice]) -> bool {
+        for notice in notices {
+            if let Notice::Trouble(trouble) = notice {
+                drop(self.0.try_send(trouble.clone()));
+            }
+        }
+        true
+    }
 }
 
 /// Turns a bit of the first file whose name ends like this.

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use fencepost_node::config::NodeConfig;
 use fencepost_node::io::{Change, ChangeError};
@@ -66,6 +67,29 @@ fn a_removed_node_that_was_away_is_told_when_it_comes_back() {
     assert_eq!(rest.handle().change_anywhere(&Change::Remove(id), PATIENCE), Ok(()));
     let back = start(Settings::new(dirs[place].clone(), "n")).expect("its directory is sound");
     assert_eq!(back.wait(), Ended::Removed);
+}
+
+#[test]
+fn removal_that_risks_the_quorum_is_refused_at_once() {
+    let (_folder, _, mut cluster) = cluster(3);
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    let down = cluster.take((leader + 1) % 3);
+    let lost = down.handle().status().id;
+    down.kill();
+    let leader = cluster.leader(PATIENCE).expect("it still leads");
+    let (leader, follower) = (&cluster.nodes()[leader], &cluster.nodes()[1 - leader]);
+    // Longer than any election takes: by then the leader knows that the member is gone.
+    let silence = || leader.handle().status().contacts[&lost].silent_for;
+    while silence() < Duration::from_secs(2) {
+        std::thread::yield_now();
+    }
+    let remove = Change::Remove(follower.handle().status().id);
+    for node in [leader, follower] {
+        // If it were tried again, this test would not end.
+        let refused = node.handle().change_anywhere(&remove, Duration::from_secs(86_400));
+        assert_eq!(refused, Err(ChangeError::QuorumAtRisk));
+    }
+    write(leader.handle(), "after");
 }
 
 #[test]

@@ -159,7 +159,10 @@ impl<D: Disk> Pair<D> {
                 Ok(())
             }
             Step::Purge { keep } => self.purge(keep),
-            Step::Spare => self.spare(),
+            Step::Spare => {
+                self.spare();
+                Ok(())
+            }
             Step::Reopen => self.open(),
             Step::Close => {
                 self.wal.take().expect("it is open").close().map_err(|_| Failed)?;
@@ -213,11 +216,12 @@ impl<D: Disk> Pair<D> {
         })
     }
 
-    fn spare(&mut self) -> Result<(), Failed> {
-        let made = self.order.take().map(SpareOrder::make).transpose().map_err(|_| Failed)?;
-        made.into_iter().for_each(|made| self.wal().put_spare(made));
+    fn spare(&mut self) {
+        if let Some(made) = self.order.take().map(SpareOrder::make) {
+            // A spare that cannot be made is no failure of the log.
+            self.wal().put_spare(made);
+        }
         self.order = self.wal().order_spare();
-        Ok(())
     }
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Failed> {

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use fencepost_core::{
     ClientId, Epoch, LeaseId, LockName, LogTime, Millis, NodeId, Revision, Seq, Token,
@@ -78,6 +79,7 @@ fn every_reason() -> Vec<Reason> {
         Reason::SigningKeySpent,
         Reason::SigningKeyTaken(NodeId(1)),
         Reason::SigningKeysFull(1),
+        Reason::KeyBlocksLock(name()),
     ]
 }
 
@@ -86,6 +88,7 @@ fn every_failure() -> Vec<Failure> {
         ProposeError::NoLeader,
         ProposeError::Malformed,
         ProposeError::Overloaded,
+        ProposeError::DiskFull,
         ProposeError::Indeterminate,
     ];
     let changes = [
@@ -104,6 +107,7 @@ fn every_failure() -> Vec<Failure> {
     let denials =
         [Denial::Held(ClientId::default()), Denial::Delayed(LogTime(1)), Denial::NotOwner];
     let own = [
+        Wrong::MemberUnreachable(1, Duration::from_secs(1)),
         Wrong::WaitEnded(None),
         Wrong::WaitEnded(Some(Cause::Deleted)),
         Wrong::Invalid("field", "is wrong"),
@@ -127,6 +131,10 @@ fn every_failure() -> Vec<Failure> {
         Wrong::Outrun,
         Wrong::Unreadable(String::new()),
         Wrong::Unfinished,
+        Wrong::Late,
+        Wrong::ClientUnknown(String::new()),
+        Wrong::Idle,
+        Wrong::HostUnknown(String::new()),
         Wrong::Unexpected,
         Wrong::NotJson(String::new()),
     ];

@@ -3,7 +3,10 @@
 //!
 //! The file is a B+ tree of pages, built from the leaves up. Two meta pages say where its root is;
 //! the root is a leaf that names the buckets; each bucket is a tree of its own. Nothing is ever
-//! changed in place here, so there are no free pages.
+//! changed in place here, so there are no free pages. It is written page by page: whoever asks for a
+//! snapshot must not cost as much memory as everything that is stored.
+
+use std::io::{self, Seek, Write};
 
 /// As etcd's files have it on most machines.
 const PAGE_BYTES: usize = 4_096;
@@ -26,141 +29,146 @@ const FIRST_PAGE: u64 = 3;
 /// A key and its value, in the order of the keys.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
-/// The bytes of a database with these buckets, each in the order of its keys.
-pub(super) fn database(buckets: &[(&str, Vec<Pair>)]) -> Vec<u8> {
-    let mut file = File { bytes: vec![0; PAGE_BYTES * 3] };
-    let mut roots = Vec::new();
-    for (name, pairs) in buckets {
-        let root = file.tree(pairs, 0);
-        roots.push((name.as_bytes().to_vec(), bucket(root)));
-    }
-    roots.sort();
-    let root = file.tree(&roots, BUCKET);
-    file.finish(root)
-}
-
-/// What stands for a bucket: its root page, and a counter that nobody uses.
-fn bucket(root: u64) -> Vec<u8> {
-    [root.to_le_bytes(), [0; 8]].concat()
-}
-
-struct File {
-    bytes: Vec<u8>,
+/// Writes a database with these buckets, page by page. Of a bucket only one page is in memory, and
+/// the first key of each.
+pub(super) struct Database<W> {
+    to: W,
+    /// How many pages were written.
+    pages: u64,
+    roots: Vec<Pair>,
 }
 
 /// An element on its way into a page. In a leaf it has a value, in a branch a page.
-struct Element<'a> {
-    key: &'a [u8],
-    value: &'a [u8],
+struct Element {
+    key: Vec<u8>,
+    value: Vec<u8>,
     page: u64,
 }
 
-impl File {
-    fn next_page(&self) -> u64 {
-        (self.bytes.len() / PAGE_BYTES) as u64
+impl Element {
+    fn bytes(&self) -> usize {
+        ELEMENT_BYTES + self.key.len() + self.value.len()
+    }
+}
+
+/// The pages of one level of a tree, each with its first key.
+type Level = Vec<(u64, Vec<u8>)>;
+
+impl<W: Write + Seek> Database<W> {
+    /// Begins one.
+    pub(super) fn new(mut to: W) -> io::Result<Database<W>> {
+        let first = usize::try_from(FIRST_PAGE).expect("a handful") * PAGE_BYTES;
+        to.write_all(&vec![0; first])?;
+        Ok(Database { to, pages: FIRST_PAGE, roots: Vec::new() })
+    }
+
+    /// Writes a bucket with these pairs, which are in the order of their keys.
+    pub(super) fn bucket(
+        &mut self,
+        name: &str,
+        pairs: impl IntoIterator<Item = Pair>,
+    ) -> io::Result<()> {
+        let root = self.tree(pairs, 0)?;
+        self.roots.push((name.as_bytes().to_vec(), bucket(root)));
+        Ok(())
+    }
+
+    /// Writes what names the buckets, and fills in the pages that come first.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        let mut roots = std::mem::take(&mut self.roots);
+        roots.sort();
+        let root = self.tree(roots, BUCKET)?;
+        let end = self.pages;
+        self.to.rewind()?;
+        for id in 0..2_u64 {
+            let mut page = page_head(id, META, 0, 0);
+            let meta = meta(root, end, id);
+            page.extend_from_slice(&meta);
+            page.extend_from_slice(&fnv(&meta).to_le_bytes());
+            page.resize(PAGE_BYTES, 0);
+            self.to.write_all(&page)?;
+        }
+        self.to.write_all(&page_head(FIRST_PAGE - 1, FREE_LIST, 0, 0))?;
+        self.to.flush()?;
+        Ok(self.to)
     }
 
     /// Writes a tree; its root.
-    fn tree(&mut self, pairs: &[Pair], flags: u32) -> u64 {
-        let leaves: Vec<Element<'_>> =
-            pairs.iter().map(|(key, value)| Element { key, value, page: 0 }).collect();
-        let mut level = self.level(&leaves, LEAF, flags);
+    fn tree(&mut self, pairs: impl IntoIterator<Item = Pair>, flags: u32) -> io::Result<u64> {
+        let leaves = pairs.into_iter().map(|(key, value)| Element { key, value, page: 0 });
+        let mut level = self.level(leaves, LEAF, flags)?;
         while level.len() > 1 {
-            let branches: Vec<Element<'_>> = level
-                .iter()
-                .map(|(page, first)| Element { key: first, value: &[], page: *page })
-                .collect();
-            level = self.level(&branches, BRANCH, 0);
+            let branches =
+                level.into_iter().map(|(page, key)| Element { key, value: Vec::new(), page });
+            level = self.level(branches, BRANCH, 0)?;
         }
-        level[0].0
+        let (root, _) = level.first().expect("every level has a page");
+        Ok(*root)
     }
 
-    /// Writes one level of a tree: its pages, each with its first key.
-    fn level(&mut self, elements: &[Element<'_>], kind: u16, flags: u32) -> Vec<(u64, Vec<u8>)> {
-        let mut pages = Vec::new();
-        let mut rest = elements;
-        loop {
-            let count = fits(rest);
-            let (here, later) = rest.split_at(count);
-            let first = here.first().map(|one| one.key.to_vec()).unwrap_or_default();
-            pages.push((self.page(here, kind, flags), first));
-            rest = later;
-            if rest.is_empty() {
-                return pages;
+    /// Writes one level of a tree. At least one element goes into a page, however long it is.
+    fn level(
+        &mut self,
+        elements: impl Iterator<Item = Element>,
+        kind: u16,
+        flags: u32,
+    ) -> io::Result<Level> {
+        let (mut level, mut here, mut len) = (Level::new(), Vec::new(), PAGE_HEAD_BYTES);
+        for element in elements {
+            if len + element.bytes() > PAGE_BYTES && !here.is_empty() {
+                level.push(self.page(&here, kind, flags)?);
+                here.clear();
+                len = PAGE_HEAD_BYTES;
             }
+            len += element.bytes();
+            here.push(element);
         }
+        if level.is_empty() || !here.is_empty() {
+            level.push(self.page(&here, kind, flags)?);
+        }
+        Ok(level)
     }
 
-    fn page(&mut self, elements: &[Element<'_>], kind: u16, flags: u32) -> u64 {
-        let id = self.next_page();
+    /// Writes a page; its number, and its first key.
+    fn page(&mut self, elements: &[Element], kind: u16, flags: u32) -> io::Result<(u64, Vec<u8>)> {
+        let id = self.pages;
         let data: usize = elements.iter().map(|one| one.key.len() + one.value.len()).sum();
         let len = PAGE_HEAD_BYTES + elements.len() * ELEMENT_BYTES + data;
-        let overflow = len.div_ceil(PAGE_BYTES).max(1) - 1;
-        let start = self.bytes.len();
-        self.head(id, kind, elements.len(), overflow);
+        let pages = len.div_ceil(PAGE_BYTES).max(1);
+        let mut page = page_head(id, kind, elements.len(), pages - 1);
+        page.reserve_exact(pages * PAGE_BYTES - page.len());
         let mut from_element = elements.len() * ELEMENT_BYTES;
         for one in elements {
             let (position, key, value) =
                 (small(from_element), small(one.key.len()), one.value.len());
             match kind {
                 BRANCH => {
-                    self.put(&position.to_le_bytes());
-                    self.put(&key.to_le_bytes());
-                    self.put(&one.page.to_le_bytes());
+                    page.extend_from_slice(&position.to_le_bytes());
+                    page.extend_from_slice(&key.to_le_bytes());
+                    page.extend_from_slice(&one.page.to_le_bytes());
                 }
                 _ => {
                     for number in [flags, position, key, small(value)] {
-                        self.put(&number.to_le_bytes());
+                        page.extend_from_slice(&number.to_le_bytes());
                     }
                 }
             }
             from_element = from_element - ELEMENT_BYTES + one.key.len() + value;
         }
         for one in elements {
-            self.put(one.key);
-            self.put(one.value);
+            page.extend_from_slice(&one.key);
+            page.extend_from_slice(&one.value);
         }
-        self.bytes.resize(start + (overflow + 1) * PAGE_BYTES, 0);
-        id
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn head(&mut self, id: u64, kind: u16, count: usize, overflow: usize) {
-        self.put(&page_head(id, kind, count, overflow));
-    }
-
-    /// Fills in the pages that come first.
-    fn finish(mut self, root: u64) -> Vec<u8> {
-        let end = self.next_page();
-        for id in 0..2_u64 {
-            let mut page = page_head(id, META, 0, 0);
-            let meta = meta(root, end, id);
-            page.extend_from_slice(&meta);
-            page.extend_from_slice(&fnv(&meta).to_le_bytes());
-            let start = if id == 0 { 0 } else { PAGE_BYTES };
-            self.bytes[start..start + page.len()].copy_from_slice(&page);
-        }
-        let free = page_head(FIRST_PAGE - 1, FREE_LIST, 0, 0);
-        self.bytes[2 * PAGE_BYTES..2 * PAGE_BYTES + free.len()].copy_from_slice(&free);
-        self.bytes
+        page.resize(pages * PAGE_BYTES, 0);
+        self.to.write_all(&page)?;
+        self.pages += pages as u64;
+        Ok((id, elements.first().map(|one| one.key.clone()).unwrap_or_default()))
     }
 }
 
-/// How many elements go into one page. At least one does, however long it is.
-fn fits(elements: &[Element<'_>]) -> usize {
-    let mut len = PAGE_HEAD_BYTES;
-    let mut count = 0;
-    for one in elements {
-        len += ELEMENT_BYTES + one.key.len() + one.value.len();
-        if len > PAGE_BYTES && count > 0 {
-            break;
-        }
-        count += 1;
-    }
-    count
+/// What stands for a bucket: its root page, and a counter that nobody uses.
+fn bucket(root: u64) -> Vec<u8> {
+    [root.to_le_bytes(), [0; 8]].concat()
 }
 
 fn small(number: usize) -> u32 {
@@ -195,6 +203,8 @@ fn fnv(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
     fn number(bytes: &[u8], at: usize) -> u64 {
@@ -233,7 +243,10 @@ mod tests {
                     (number.to_be_bytes().to_vec(), vec![7; len as usize])
                 })
                 .collect();
-            let file = database(&[("key", pairs.clone()), ("a", Vec::new())]);
+            let mut database = Database::new(Cursor::new(Vec::new())).expect("it is memory");
+            database.bucket("key", pairs.clone()).expect("it is memory");
+            database.bucket("a", Vec::new()).expect("it is memory");
+            let file = database.finish().expect("it is memory").into_inner();
             assert_eq!(file.len() % PAGE_BYTES, 0);
             let root = number(&file, PAGE_HEAD_BYTES + 16);
             let mut buckets = Vec::new();

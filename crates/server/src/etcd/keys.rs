@@ -10,6 +10,7 @@ use fencepost_proto::etcd::etcdserverpb::kv_server::Kv;
 use tonic::Request;
 
 use super::{Answer, EtcdDoor, header, parse, show, unexpected};
+use crate::answer_room::{AnswerRoom, bytes_of};
 use crate::error::Failure;
 use crate::limits;
 use crate::scans::FoundKeys;
@@ -33,12 +34,12 @@ impl Kv for EtcdDoor {
         request: Request<pb::DeleteRangeRequest>,
     ) -> Answer<pb::DeleteRangeResponse> {
         let request = self.admit(request)?;
-        self.answer("etcd_delete_range", self.remove(&request).await)
+        self.answer_in_room("etcd_delete_range", self.remove(&request).await)
     }
 
     async fn txn(&self, request: Request<pb::TxnRequest>) -> Answer<pb::TxnResponse> {
         let request = self.admit(request)?;
-        self.answer("etcd_txn", self.transact(&request).await)
+        self.answer_in_room("etcd_txn", self.transact(&request).await)
     }
 
     async fn compact(
@@ -90,31 +91,39 @@ impl EtcdDoor {
     async fn remove(
         &self,
         request: &pb::DeleteRangeRequest,
-    ) -> Result<pb::DeleteRangeResponse, Failure> {
+    ) -> Result<(pb::DeleteRangeResponse, AnswerRoom), Failure> {
         let delete = parse::delete_range(request)?;
         if !delete.prev {
             let (head, deletion) = self.0.delete(delete).await?;
             let (header, deleted) = (Some(header(head)), signed(deletion.deleted()));
-            return Ok(pb::DeleteRangeResponse { header, deleted, prev_kvs: Vec::new() });
+            let answer = pb::DeleteRangeResponse { header, deleted, prev_kvs: Vec::new() };
+            return Ok((answer, AnswerRoom::default()));
         }
         // An answer with the removed keys must be whole. As a transaction it is, or is refused
         // before anything is removed.
         let txn = Txn { success: vec![Op::DeleteRange(delete)], ..Txn::default() };
+        let before = self.0.room_before(&txn).await?;
         let (head, outcome) = self.0.act(Action::Txn(Box::new(txn))).await?;
         let Outcome::Txn(mut answer) = outcome else { return Err(unexpected()) };
+        let room = self.0.room_for(bytes_of(&answer), before).await?;
         let Some(OpAnswer::Deleted(deleted, prev)) = answer.answers.pop() else {
             return Err(unexpected());
         };
         let prev_kvs = prev.iter().map(show::key_value).collect();
         let header = Some(header(head));
-        Ok(pb::DeleteRangeResponse { header, deleted: signed(deleted), prev_kvs })
+        Ok((pb::DeleteRangeResponse { header, deleted: signed(deleted), prev_kvs }, room))
     }
 
-    async fn transact(&self, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Failure> {
-        let txn = Action::Txn(Box::new(parse::txn(request)?));
-        let (head, outcome) = self.0.act(txn).await?;
+    async fn transact(
+        &self,
+        request: &pb::TxnRequest,
+    ) -> Result<(pb::TxnResponse, AnswerRoom), Failure> {
+        let txn = parse::txn(request)?;
+        let before = self.0.room_before(&txn).await?;
+        let (head, outcome) = self.0.act(Action::Txn(Box::new(txn))).await?;
         let Outcome::Txn(answer) = outcome else { return Err(unexpected()) };
-        Ok(show::txn(&answer, header(head)))
+        let room = self.0.room_for(bytes_of(&answer), before).await?;
+        Ok((show::txn(&answer, header(head)), room))
     }
 
     async fn forget(

@@ -9,6 +9,7 @@ use fencepost_proto::etcd::etcdserverpb::lease_server::Lease;
 use tonic::{Request, Response, Streaming};
 
 use super::{Answer, EtcdDoor, header, keep_alive, parse, unexpected, wants_leader};
+use crate::answer_room::AnswerRoom;
 use crate::error::Failure;
 use crate::grpc::{Answers, Peer};
 use crate::limits;
@@ -52,7 +53,7 @@ impl Lease for EtcdDoor {
         request: Request<pb::LeaseTimeToLiveRequest>,
     ) -> Answer<pb::LeaseTimeToLiveResponse> {
         let request = self.admit(request)?;
-        self.answer("etcd_lease_time_to_live", self.time_to_live(&request).await)
+        self.answer_in_room("etcd_lease_time_to_live", self.time_to_live(&request).await)
     }
 
     async fn lease_leases(
@@ -114,7 +115,7 @@ impl EtcdDoor {
     async fn time_to_live(
         &self,
         request: &pb::LeaseTimeToLiveRequest,
-    ) -> Result<pb::LeaseTimeToLiveResponse, Failure> {
+    ) -> Result<(pb::LeaseTimeToLiveResponse, AnswerRoom), Failure> {
         let id = LeaseId(request.id);
         let (head, found) = self.0.ask(false, move |state| state.lease(id)).await?;
         let gone = pb::LeaseTimeToLiveResponse {
@@ -123,14 +124,16 @@ impl EtcdDoor {
             ttl: -1,
             ..pb::LeaseTimeToLiveResponse::default()
         };
-        let Some(lease) = found else { return Ok(gone) };
+        let Some(lease) = found else { return Ok((gone, AnswerRoom::default())) };
         let keys = lease.keys.iter().filter(|_| request.keys);
-        Ok(pb::LeaseTimeToLiveResponse {
+        let room = self.0.room_for(keys.clone().map(|key| key.len()).sum(), None).await?;
+        let answer = pb::LeaseTimeToLiveResponse {
             ttl: secs(lease.remaining),
             granted_ttl: secs(lease.granted_ttl),
             keys: keys.map(|key| Bytes::copy_from_slice(key)).collect(),
             ..gone
-        })
+        };
+        Ok((answer, room))
     }
 
     /// All leases, found page by page so that the node is never held up for long.

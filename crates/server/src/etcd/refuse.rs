@@ -28,7 +28,9 @@ fn known(code: &str) -> Option<(Code, &'static str)> {
         "lease_given" => (InvalidArgument, "etcdserver: lease is provided"),
         "key_repeated" => (InvalidArgument, "etcdserver: duplicate key given in txn request"),
         "too_many_ops" => (InvalidArgument, "etcdserver: too many operations in txn request"),
-        "no_space" => (ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+        "no_space" | "disk_full" => {
+            (ResourceExhausted, "etcdserver: mvcc: database space exceeded")
+        }
         "value_too_large" => (InvalidArgument, "etcdserver: request is too large"),
         "member_unknown" => (NotFound, "etcdserver: member not found"),
         "member_behind" => (
@@ -39,6 +41,7 @@ fn known(code: &str) -> Option<(Code, &'static str)> {
             FailedPrecondition,
             "etcdserver: re-configuration failed due to not enough started members",
         ),
+        "member_unreachable" => (FailedPrecondition, "etcdserver: bad leader transferee"),
         // Clients give up on a stream by any other code than this one.
         "no_leader" | "not_leader" => (Unavailable, "etcdserver: no leader"),
         "indeterminate" => (Unavailable, "etcdserver: request timed out"),

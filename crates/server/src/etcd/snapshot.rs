@@ -1,22 +1,26 @@
 //! Snapshot: all keys and leases, as a database of etcd.
+//!
+//! Guarantees: as many snapshots and backups are sent at once as there may be, and one of them is
+//! made at a time; a client that does not read loses its turn. While it is sent, a snapshot is a file
+//! on the disk: it takes memory only while it is made.
 
-use bytes::Bytes;
+use std::cmp::Ordering;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
+
 use fencepost_core::range::{KeyRange, PageQuery};
 use fencepost_core::{Key, LeaseId, State};
 use fencepost_proto::etcd::etcdserverpb as pb;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
-use super::bolt::{self, Pair};
+use super::bolt::{Database, Pair};
 use super::{EtcdDoor, header, refuse, show};
-use crate::error::{Failure, Wrong};
+use crate::backups::{self, Chunks};
+use crate::error::Failure;
 use crate::grpc::Answers;
-
-/// Bytes of one message, and how many of them wait for the client.
-const CHUNK_BYTES: usize = 256 << 10;
-const CHUNKS_AHEAD: usize = 4;
+use crate::house::House;
+use crate::limits;
 
 /// Buckets that etcd expects to find, whatever is in them.
 const EMPTY_BUCKETS: [&str; 6] =
@@ -25,60 +29,91 @@ const EMPTY_BUCKETS: [&str; 6] =
 impl EtcdDoor {
     /// A snapshot of this moment.
     pub(super) async fn snapshot_now(&self) -> Result<Answers<pb::SnapshotResponse>, Failure> {
+        let turn = backups::turn(&self.0)?;
         // A member that follows may not have applied yet what was answered elsewhere.
         let (head, ()) = self.0.ask(false, |_| ()).await?;
-        let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
-        let (header, handle) = (header(head), self.0.handle.clone());
-        // The disk is waited for and a file is built, so this is done beside the tasks.
-        tokio::task::spawn_blocking(move || {
-            let file = match handle.replica() {
-                Ok(replica) => database(replica.machine.state()),
-                Err(why) => {
-                    let failure = Failure::from(Wrong::NoBackup(why.to_string()));
-                    // The client may have gone.
-                    drop(sender.blocking_send(Err(refuse::status(&failure))));
-                    return;
-                }
-            };
-            let mut rest = Bytes::from(file);
-            while !rest.is_empty() {
-                let blob = rest.split_to(rest.len().min(CHUNK_BYTES));
-                let remaining_bytes = rest.len() as u64;
-                let chunk = pb::SnapshotResponse { header: Some(header), remaining_bytes, blob };
-                if sender.blocking_send(Ok(chunk)).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Box::pin(ReceiverStream::new(chunks)))
+        let header = header(head);
+        Ok(backups::serve(
+            &self.0,
+            turn,
+            move |house, chunks| send(house, header, chunks),
+            |failure| refuse::status(&failure),
+        ))
     }
 }
 
-/// A database, and behind it the sum that whoever saves it checks.
-fn database(state: &State) -> Vec<u8> {
-    let mut buckets = vec![("key", keys(state)), ("lease", leases(state)), ("meta", meta())];
-    buckets.extend(EMPTY_BUCKETS.map(|name| (name, Vec::new())));
-    let mut file = bolt::database(&buckets);
-    let sum = Sha256::digest(&file);
-    file.extend_from_slice(&sum);
-    file
+/// Sends a database, and behind it the sum that its reader checks.
+fn send(
+    house: &House,
+    header: pb::ResponseHeader,
+    chunks: &Chunks<pb::SnapshotResponse>,
+) -> Result<(), String> {
+    let mut file = make(house, chunks)?;
+    let told = |why: io::Error| why.to_string();
+    let len = file.seek(io::SeekFrom::End(0)).map_err(told)?;
+    file.rewind().map_err(told)?;
+    let mut sum = Sha256::new();
+    let mut left = len;
+    loop {
+        let mut blob = Vec::new();
+        let most = limits::BACKUP_CHUNK_BYTES as u64;
+        Read::by_ref(&mut file).take(most).read_to_end(&mut blob).map_err(told)?;
+        sum.update(&blob);
+        left = left.saturating_sub(blob.len() as u64);
+        let is_last = left == 0 || blob.is_empty();
+        let remaining_bytes = if is_last {
+            blob.extend_from_slice(&sum.finalize_reset());
+            0
+        } else {
+            left + Sha256::output_size() as u64
+        };
+        let chunk =
+            pb::SnapshotResponse { header: Some(header), remaining_bytes, blob: blob.into() };
+        if !chunks.send(chunk) || is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// A database of this moment, in a file without a name: the system removes it with its last user.
+fn make(house: &House, chunks: &Chunks<pb::SnapshotResponse>) -> Result<File, String> {
+    let _turn = chunks.wait_to_make(house)?;
+    let file = backups::scratch_file(house).map_err(|why| why.to_string())?;
+    let replica = house.handle.replica().map_err(|why| why.to_string())?;
+    let written = write(replica.machine.state(), BufWriter::new(file));
+    let file = written.and_then(|file| file.into_inner().map_err(io::IntoInnerError::into_error));
+    file.map_err(|why| why.to_string())
+}
+
+fn write<W: Write + Seek>(state: &State, to: W) -> io::Result<W> {
+    let mut database = Database::new(to)?;
+    database.bucket("key", keys(state))?;
+    database.bucket("lease", leases(state))?;
+    database.bucket("meta", meta())?;
+    for name in EMPTY_BUCKETS {
+        database.bucket(name, Vec::new())?;
+    }
+    database.finish()
 }
 
 /// etcd keeps a key under the revision of its last write: `revision_place`, each of eight bytes.
-fn keys(state: &State) -> Vec<Pair> {
+/// Keys and values are shared with the state; only one of them at a time is copied.
+fn keys(state: &State) -> impl Iterator<Item = Pair> {
     let range = KeyRange::From(Key::default());
     let (limit, bytes_max) = (usize::MAX, usize::MAX);
     let everything = PageQuery { range, after: None, limit, bytes_max, keys_only: false };
     let mut kvs = state.page(&everything).kvs;
-    kvs.sort_by(|a, b| (a.mod_revision, &a.key).cmp(&(b.mod_revision, &b.key)));
+    kvs.sort_by(|a, b| a.mod_revision.cmp(&b.mod_revision).then_with(|| a.key.cmp(&b.key)));
     let (mut last, mut place) = (0, 0_u64);
-    let pair = |kv: &fencepost_core::event::KeyValue| {
-        place = if kv.mod_revision.0 == last { place + 1 } else { 0 };
+    kvs.into_iter().map(move |kv| {
+        place = match kv.mod_revision.0.cmp(&last) {
+            Ordering::Equal => place + 1,
+            _ => 0,
+        };
         last = kv.mod_revision.0;
         let key = [&last.to_be_bytes()[..], b"_", &place.to_be_bytes()].concat();
-        (key, show::key_value(kv).encode_to_vec())
-    };
-    kvs.iter().map(pair).collect()
+        (key, show::key_value(&kv).encode_to_vec())
+    })
 }
 
 /// A lease as etcd keeps it.
@@ -90,13 +125,12 @@ struct Lease {
     ttl: i64,
 }
 
-fn leases(state: &State) -> Vec<Pair> {
+fn leases(state: &State) -> impl Iterator<Item = Pair> {
     let all = state.leases(LeaseId(0), usize::MAX);
-    let pair = |lease: &fencepost_core::query::LeaseInfo| {
+    all.into_iter().map(|lease| {
         let kept = Lease { id: lease.id.0, ttl: super::leases::secs(lease.granted_ttl) };
         (lease.id.0.to_be_bytes().to_vec(), kept.encode_to_vec())
-    };
-    all.iter().map(pair).collect()
+    })
 }
 
 /// How far the log was applied: not at all, because the log is not part of it.

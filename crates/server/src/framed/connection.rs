@@ -15,8 +15,10 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
 use super::voice::{Mouth, Voice};
+use crate::byte_budget::{ByteBudget, Charge};
 use crate::error::{Failure, Wrong};
 use crate::limits;
+use crate::serve::Tuning;
 use crate::session::Session;
 
 /// How a talk has ended.
@@ -36,6 +38,10 @@ pub(super) struct Connection {
     /// How long the client may read nothing, and until when that is if it does not.
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// What the part of a frame that has come is charged, and until when the rest must come.
+    charge: Charge,
+    frame_patience: Duration,
+    frame_deadline: Option<Pin<Box<Sleep>>>,
     /// Nothing more is taken from the client.
     is_deaf: bool,
 }
@@ -46,12 +52,27 @@ impl Connection {
         stream: TcpStream,
         frames: Frames,
         session: Arc<Session>,
-        patience: Duration,
+        budget: &Arc<ByteBudget>,
+        tuning: &Tuning,
     ) -> Connection {
         let (stream, out) = stream.into_split();
         let voice = Voice::new(Arc::clone(&session), out);
-        let (session, stalled, is_deaf) = (Ends(session), None, false);
-        Connection { stream, frames, session, voice, patience, stalled, is_deaf }
+        Connection {
+            stream,
+            frames,
+            session: Ends(session),
+            voice,
+            patience: tuning.answer_patience,
+            stalled: None,
+            charge: Charge::new(&ByteBudget::for_connection(budget)),
+            frame_patience: tuning.body_patience,
+            frame_deadline: None,
+            is_deaf: false,
+        }
+    }
+
+    pub(super) fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.0)
     }
 
     /// Talks until everything is said, or the client is gone.
@@ -61,9 +82,9 @@ impl Connection {
     }
 
     /// Takes nothing more, and says this behind everything else.
-    pub(super) fn finish(&mut self, why: Wrong) {
+    pub(super) fn finish(&mut self, why: Failure) {
         self.is_deaf = true;
-        self.session.finish(Failure::from(why).into());
+        self.session.finish(why.into());
     }
 
     /// Ends the connection. What the client still sends is read for a little while.
@@ -78,6 +99,7 @@ impl Connection {
         self.session.awake();
         loop {
             self.take_frames();
+            self.keep_part();
             let has_more = mouth.write_down(&self.session, cx);
             match mouth.poll_send(cx)? {
                 Poll::Ready(()) if mouth.is_over() => return Poll::Ready(Ok(Ending::Said)),
@@ -98,6 +120,9 @@ impl Connection {
                 // It has gone, or will say nothing more; what it waits for must not outlive it.
                 Poll::Ready(0) => return Poll::Ready(Ok(Ending::Gone)),
                 Poll::Ready(_) => {}
+                Poll::Pending if self.poll_late(cx).is_ready() => {
+                    self.finish(Wrong::Unfinished.into());
+                }
                 Poll::Pending => {
                     self.frames.rest();
                     mouth.rest();
@@ -126,12 +151,16 @@ impl Connection {
                 left -= 1;
             }
             turn.send();
+            if left < limits::FRAMES_PER_TURN_MAX {
+                // The time of the next frame begins with its own first byte.
+                self.frame_deadline = None;
+            }
             match wrong {
                 // Whoever sent it must not go on believing that it is heard.
                 Some(Unframed::TooLong(_)) => {
-                    self.finish(Wrong::TooLarge(limits::MESSAGE_BYTES_MAX));
+                    self.finish(Wrong::TooLarge(limits::MESSAGE_BYTES_MAX).into());
                 }
-                Some(why) => self.finish(Wrong::Unreadable(why.to_string())),
+                Some(why) => self.finish(Wrong::Unreadable(why.to_string()).into()),
                 None if !has_more => {
                     self.is_deaf = true;
                     self.session.hang_up();
@@ -139,6 +168,26 @@ impl Connection {
                 None => has_more = left == 0,
             }
         }
+    }
+
+    /// Counts the part of a frame that has come.
+    fn keep_part(&mut self) {
+        if !self.is_deaf
+            && let Err(failure) = self.charge.resize_beyond_free(self.frames.unread_bytes())
+        {
+            self.finish(failure);
+        }
+    }
+
+    /// Ready, if the rest of a frame has not come in time.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.frames.unread_bytes() == 0 {
+            self.frame_deadline = None;
+            return Poll::Pending;
+        }
+        let patience = self.frame_patience;
+        let begin = || Box::pin(tokio::time::sleep(patience));
+        self.frame_deadline.get_or_insert_with(begin).as_mut().poll(cx)
     }
 
     /// Ready, if the client has read nothing for too long. It has, since the last time, if something was

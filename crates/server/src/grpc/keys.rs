@@ -10,7 +10,7 @@ pub(crate) async fn put(
     house: &House,
     request: &v1::PutRequest,
 ) -> Result<v1::PutResponse, Failure> {
-    let (header, outcome) = house.act(parse::put(request)?).await?;
+    let (header, outcome) = house.act(parse::put(house, request)?).await?;
     let prev = parse::put_outcome(outcome)?;
     Ok(v1::PutResponse { header: Some(header), prev_kv: prev.as_deref().map(show::key_val) })
 }

@@ -1,7 +1,8 @@
-//! Unlock, GetLock, ListLocks, Explain, ForceRelease.
+//! Unlock, GetLock, ListLocks, Explain, DeleteLock, ForceRelease.
 
+use fencepost_core::command::{Action, DeleteLock};
 use fencepost_core::query::{Sight, Subject};
-use fencepost_core::{LeaseId, LockName, Millis, Outcome, Reason};
+use fencepost_core::{ClientId, LeaseId, LockName, Millis, Outcome, Reason};
 use fencepost_proto::v1;
 
 use super::leases::page;
@@ -79,11 +80,21 @@ pub(crate) async fn explain(
     Ok(v1::ExplainResponse { header: Some(header), reasons })
 }
 
+pub(crate) async fn delete(
+    house: &House,
+    request: &v1::DeleteLockRequest,
+) -> Result<v1::DeleteLockResponse, Failure> {
+    let name = LockName::from(&*request.name);
+    let (header, _) = house.act(Action::DeleteLock(DeleteLock { name })).await?;
+    Ok(v1::DeleteLockResponse { header: Some(header) })
+}
+
 pub(crate) async fn force_release(
     house: &House,
     request: &v1::ForceReleaseRequest,
+    address: &ClientId,
 ) -> Result<v1::ForceReleaseResponse, Failure> {
-    let (header, outcome) = house.act(parse::force_release(request)?).await?;
+    let (header, outcome) = house.act(parse::force_release(request, address)?).await?;
     let (released, pending) = match outcome {
         Outcome::Released => (true, Millis::ZERO),
         Outcome::NotFound => (false, Millis::ZERO),

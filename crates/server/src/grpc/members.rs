@@ -50,6 +50,8 @@ pub(crate) async fn move_leader(
 ) -> Result<v1::Header, Failure> {
     let status = house.handle.status();
     let voters = status.members.voters();
+    let reachable =
+        |id: &MemberId| status.contacts.get(id).is_some_and(|contact| contact.is_reachable);
     if to != 0 && !voters.contains(&to) {
         return Err(ChangeError::UnknownMember(to).into());
     }
@@ -60,18 +62,17 @@ pub(crate) async fn move_leader(
             to.ok_or(ChangeError::NotLeader { leader: status.role.leader })?
         }
         0 => {
-            let connected =
-                |id: &MemberId| status.links.get(id).is_some_and(|link| link.is_connected);
-            let successor = voters.iter().copied().find(|id| *id != status.id && connected(id));
+            let successor = voters.iter().copied().find(|id| *id != status.id && reachable(id));
             let to = successor
-                .ok_or(Wrong::Invalid("to", "must name a member: no other one is connected"))?;
+                .ok_or(Wrong::Invalid("to", "must name a member: no other one is reachable"))?;
             house.handle.transfer_to(to);
             to
         }
+        to if to == status.id => to,
+        // To try would stop all writes until the engine gives up.
+        to if !reachable(&to) => return Err(unreachable(house, to)),
         to => {
-            if to != status.id {
-                house.handle.transfer_to(to);
-            }
+            house.handle.transfer_to(to);
             to
         }
     };
@@ -101,18 +102,24 @@ async fn forward(house: &House, to: MemberId) -> Result<Option<MemberId>, Failur
     request.metadata_mut().insert(FORWARDED, MetadataValue::from_static("1"));
     match ClusterServiceClient::new(channel).move_leader(request).await {
         Ok(moved) => Ok(moved.into_inner().header.map(|header| header.leader_id)),
-        Err(status) => Err(refusal(&status)),
+        Err(status) => Err(refusal(house, to, &status)),
     }
 }
 
+fn unreachable(house: &House, member: MemberId) -> Failure {
+    let contact = house.handle.status().contacts.get(&member).copied().unwrap_or_default();
+    Wrong::MemberUnreachable(member, contact.silent_for).into()
+}
+
 /// What the leader has refused, as if it had been refused here.
-fn refusal(status: &Status) -> Failure {
+fn refusal(house: &House, to: MemberId, status: &Status) -> Failure {
     let code = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
     match &*code {
         "not_leader" => ChangeError::NotLeader { leader: None }.into(),
         "field_invalid" => {
-            Wrong::Invalid("to", "must name a member: no other one is connected").into()
+            Wrong::Invalid("to", "must name a member: no other one is reachable").into()
         }
+        "member_unreachable" => unreachable(house, to),
         // It may have been done before the connection broke.
         _ => ChangeError::Indeterminate.into(),
     }

@@ -1,5 +1,7 @@
 //! Status and Members.
 
+use std::time::Duration;
+
 use fencepost_node::membership::Standing;
 use fencepost_proto::v1;
 
@@ -16,6 +18,7 @@ pub(crate) async fn status(house: &House) -> Result<v1::StatusResponse, Failure>
     let (feature_level, used_bytes, quota) = used;
     let (holders, waiters) = house.metrics.crowd();
     let status = house.handle.status();
+    let disk = status.disk.unwrap_or_default();
     Ok(v1::StatusResponse {
         header: Some(header),
         members: members_of(house),
@@ -33,6 +36,9 @@ pub(crate) async fn status(house: &House) -> Result<v1::StatusResponse, Failure>
         quota_bytes: quota.bytes,
         no_space: quota.no_space,
         grants_in_ms: show::signed(recovering.0),
+        disk_free_bytes: disk.free,
+        disk_reserve_bytes: disk.reserve,
+        disk_low: disk.is_low,
     })
 }
 
@@ -48,7 +54,11 @@ pub(crate) fn members_of(house: &House) -> Vec<v1::Member> {
             Some(Standing::Voter) => "voter",
             Some(Standing::Learner) | None => "learner",
         };
+        let contact = status.contacts.get(&member.id);
+        let silent = contact.map_or(Duration::ZERO, |contact| contact.silent_for);
         v1::Member {
+            unreachable: contact.is_some_and(|contact| !contact.is_reachable),
+            silent_ms: i64::try_from(silent.as_millis()).unwrap_or(i64::MAX),
             id: member.id,
             name: member.name.clone(),
             peer_address: member.peer.clone(),

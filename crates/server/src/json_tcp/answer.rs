@@ -1,7 +1,7 @@
 //! What a client is told in one line.
 
 use fencepost_core::query::LockView;
-use fencepost_core::{ClientId, LockName};
+use fencepost_core::{ClientId, LockName, LogTime, Token};
 use fencepost_proto::v1;
 use serde_json::{Value, json};
 
@@ -30,38 +30,58 @@ pub(super) fn line(label: &Label, told: Result<Value, Failure>) -> String {
 
 /// What came of a request for a lock.
 pub(super) fn lock(pair: &(LockName, ClientId), told: Told) -> Value {
+    let must_stop = matches!(told, Told::MustStop(_));
     let (result, grant) = match told {
         Told::Acquired(grant) => ("acquired", Some(grant)),
-        Told::Renewed(grant) => ("renewed", Some(grant)),
-        Told::NotFound => ("not_found", None),
-        _ => ("released", None),
+        Told::Renewed(grant) | Told::MustStop(grant) => ("renewed", Some(grant)),
+        Told::Released(token) => {
+            let mut told = json!({ "result": "released" });
+            if let Some(token) = token {
+                told["fencing_token"] = json!(token.0);
+            }
+            return named(pair, told);
+        }
+        _ => ("not_found", None),
     };
-    let (key, owner) = (show::text(&pair.0), pair.1.as_str());
-    match grant {
-        Some(grant) => json!({
-            "key": key,
-            "owner": owner,
-            "result": result,
-            "fencing_token": grant.token.0,
-            "remaining_ms": grant.remaining.0,
-        }),
-        None => json!({ "key": key, "owner": owner, "result": result }),
+    let mut told = json!({ "result": result });
+    if let Some(grant) = grant {
+        told["fencing_token"] = json!(grant.token.0);
+        told["remaining_ms"] = json!(grant.remaining.0);
+        told["expires_unix_ms"] = json!(show::expires_unix_ms(grant.remaining));
+        if must_stop {
+            told["must_stop_in_ms"] = json!(grant.remaining.0);
+        }
     }
+    named(pair, told)
 }
 
-/// Who holds a lock, and how many wait for it.
-pub(super) fn view(view: &LockView) -> Value {
+fn named(pair: &(LockName, ClientId), mut told: Value) -> Value {
+    told["key"] = json!(show::text(&pair.0));
+    told["owner"] = json!(pair.1.as_str());
+    told
+}
+
+/// Who holds a lock, and how many wait for it. If a token was named, whether it is held with that.
+pub(super) fn view(view: &LockView, now: LogTime, token: Option<Token>) -> Value {
     let holder = view.holders.first();
-    json!({
+    let mut told = json!({
         "key": show::text(&view.name),
         "held": holder.is_some(),
         "owner": holder.map(|one| one.client.as_str()),
         "fencing_token": holder.map(|one| one.token.0),
         "remaining_ms": holder.map(|one| one.remaining.0),
+        "expires_unix_ms": holder.map(|one| show::expires_unix_ms(one.remaining)),
         "held_ms": holder.map(|one| one.held_for.0),
         "holders": view.holding,
         "waiters": view.waiting,
-    })
+    });
+    if let Some(until) = holder.and_then(|one| one.forced_at) {
+        told["must_stop_in_ms"] = json!(until.since(now).0);
+    }
+    if let Some(token) = token {
+        told["is_current"] = json!(view.is_held_with(token));
+    }
+    told
 }
 
 /// Who leads.

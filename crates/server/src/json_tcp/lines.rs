@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use crate::byte_budget::Charge;
 use crate::limits;
 
 /// What is read at once.
@@ -42,11 +43,13 @@ pub(super) struct Lines<R> {
     skipped: Option<usize>,
     is_over: bool,
     patience: Patience,
+    /// For what is kept.
+    charge: Charge,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(from: R, patience: Patience) -> Lines<R> {
-        Lines { from, kept: Vec::new(), skipped: None, is_over: false, patience }
+    pub(super) fn new(from: R, patience: Patience, charge: Charge) -> Lines<R> {
+        Lines { from, kept: Vec::new(), skipped: None, is_over: false, patience, charge }
     }
 
     /// Whether the client has said that it will ask nothing more.
@@ -126,7 +129,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if let Some(skipped) = &mut self.skipped {
             *skipped += read;
         }
-        Ok(())
+        let charged = self.charge.resize_beyond_free(self.kept.len());
+        charged.map_err(|failure| io::Error::other(failure.message))
+    }
+
+    /// Reads on for a little while, for nothing: a connection that is closed before may take the last
+    /// answer with it.
+    pub(super) async fn hear_out(&mut self) {
+        crate::framed::hear_out(&mut self.from).await;
     }
 
     /// Waits until the client is gone, as far as that can be seen. What it says meanwhile is kept, up
@@ -146,12 +156,17 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::byte_budget::ByteBudget;
 
     const PATIENCE: Patience =
         Patience { idle: Duration::from_secs(60), line: Duration::from_secs(60) };
 
+    fn lines<R: AsyncRead + Unpin>(from: R) -> Lines<R> {
+        Lines::new(from, PATIENCE, Charge::new(&ByteBudget::for_server()))
+    }
+
     async fn read(text: &[u8]) -> Vec<Next> {
-        let mut lines = Lines::new(text, PATIENCE);
+        let mut lines = lines(text);
         let mut all = Vec::new();
         while all.last() != Some(&Next::Over) {
             all.push(lines.next().await.expect("memory cannot break"));
@@ -183,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_without_end_is_not_read_for_ever() {
-        let mut endless = Lines::new(tokio::io::repeat(b'x'), PATIENCE);
+        let mut endless = lines(tokio::io::repeat(b'x'));
         assert_eq!(endless.next().await.expect("it reads"), Next::TooLong);
         assert_eq!(endless.next().await.expect("it reads"), Next::Over);
     }
@@ -191,7 +206,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn patience_ends() {
         let (client, server) = tokio::io::duplex(64);
-        let mut lines = Lines::new(server, PATIENCE);
+        let mut lines = lines(server);
         let late = lines.next().await.expect_err("nothing comes");
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         let mut client = client;

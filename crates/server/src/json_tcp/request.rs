@@ -1,12 +1,12 @@
 //! What a client says in one line.
 
-use fencepost_core::command::{AcquireAs, ReleaseAs, RenewAs, Terms, Wait};
-use fencepost_core::{ClientId, LockName, Millis};
+use fencepost_core::command::{AcquireAs, Terms, Wait};
+use fencepost_core::{ClientId, LockName, Millis, Token};
 use serde_json::Value;
 
 use crate::error::Wrong;
 use crate::json::{Fields, TTL_DEFAULT};
-use crate::owners::Ask;
+use crate::owners::{Ask, GiveBack, Keep};
 use crate::parse::Parsed;
 
 /// The longest text that is echoed.
@@ -17,6 +17,10 @@ const ECHO_BYTES_MAX: usize = 256;
 pub(super) struct Request {
     pub(super) label: Label,
     pub(super) asked: Parsed<Asked>,
+    /// Whether it is an object at all. If not, the client speaks something else: HTTP, if a page in a
+    /// browser has been told to send a form here. Its headers come first, and nothing that follows
+    /// them may be taken for a request.
+    pub(super) is_object: bool,
 }
 
 /// What every answer echoes.
@@ -30,7 +34,8 @@ pub(super) struct Label {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
     Lock(Ask),
-    GetLock(LockName),
+    /// Who holds a lock, and whether it is held with this token.
+    GetLock(LockName, Option<Token>),
     GetLeader,
     /// What another one believes: who leads, and in which term.
     Heartbeat(Option<u64>, Option<u64>),
@@ -43,7 +48,7 @@ impl Request {
     pub(super) fn read(line: &[u8]) -> Request {
         match Fields::read(line) {
             Ok(fields) => Request::from_fields(&fields),
-            Err(wrong) => Request { label: Label::default(), asked: Err(wrong) },
+            Err(wrong) => Request { label: Label::default(), asked: Err(wrong), is_object: false },
         }
     }
 
@@ -58,7 +63,7 @@ impl Request {
             id: id.as_ref().ok().cloned().flatten(),
         };
         let asked = id.and(kind).and_then(|_| asked(fields));
-        Request { label, asked }
+        Request { label, asked, is_object: true }
     }
 }
 
@@ -85,15 +90,18 @@ fn asked(fields: &Fields) -> Parsed<Asked> {
             wait: payload.length("wait_ms")?.map_or(Wait::Try, Wait::AtMost),
             terms: Terms::default(),
         })),
-        "renew_lock" => Asked::Lock(Ask::Renew(RenewAs {
+        "renew_lock" => Asked::Lock(Ask::Renew(Keep {
             name: name(&payload)?,
             client: owner(&payload)?,
             ttl: payload.ttl()?.unwrap_or(Millis::ZERO),
+            token: payload.token("fencing_token")?,
         })),
-        "release_lock" => {
-            Asked::Lock(Ask::Release(ReleaseAs { name: name(&payload)?, client: owner(&payload)? }))
-        }
-        "get_lock" => Asked::GetLock(name(&payload)?),
+        "release_lock" => Asked::Lock(Ask::Release(GiveBack {
+            name: name(&payload)?,
+            client: owner(&payload)?,
+            token: payload.token("fencing_token")?,
+        })),
+        "get_lock" => Asked::GetLock(name(&payload)?, payload.token("fencing_token")?),
         "get_leader" => Asked::GetLeader,
         "heartbeat" => {
             let leader = payload.get("leader_id").map(|_| payload.member("leader_id"));

@@ -51,7 +51,7 @@ impl Collector for StateNumbers {
             let encoder = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
             counter.encode(encoder)?;
         }
-        let bounds = BATCH_BOUNDS.iter().map(|&one| whole(one)).chain([f64::MAX]);
+        let bounds = BATCH_BOUNDS.iter().map(|&one| whole(one)).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(total.batches).collect();
         let help = "Commands in one entry of the log";
         let mut batches =

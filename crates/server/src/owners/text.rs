@@ -5,12 +5,13 @@ use std::sync::Arc;
 use fencepost_core::Reason;
 
 use super::{Answer, Answered, Ask, Told, Turn, serve};
+use crate::arrival::Arrival;
 use crate::house::House;
 
 /// Has a command done that is written as text.
-pub(crate) async fn text(house: &Arc<House>, line: &str) -> Answer {
+pub(crate) async fn text(house: &Arc<House>, line: &str, arrival: Option<&Arrival>) -> Answer {
     match Ask::from_text(line) {
-        Ok(ask) => serve(house, ask, Turn::default()).await,
+        Ok(ask) => serve(house, ask, arrival, Turn::default()).await,
         Err(reason) => Answered::Err(reason.into()).into(),
     }
 }
@@ -20,7 +21,10 @@ pub(crate) fn tell_in_words(told: &Told) -> String {
     match told {
         Told::Acquired(_) => "Acquired".to_owned(),
         Told::Renewed(_) => "Renewed".to_owned(),
-        Told::Released => "Released".to_owned(),
+        Told::MustStop(grant) => {
+            format!("Renewed(An operator has asked for it: stop within {})", grant.remaining)
+        }
+        Told::Released(_) => "Released".to_owned(),
         Told::Denied(denial) => format!("Denied({denial})"),
         Told::NotFound => "NotFound".to_owned(),
         Told::TimedOut(owner) => format!("Denied(Lock held by {owner})"),

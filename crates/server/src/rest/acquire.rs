@@ -11,22 +11,23 @@ use axum::response::Response;
 use fencepost_core::event::Cause;
 use fencepost_core::outcome::Denial;
 use fencepost_core::query::Sight;
-use fencepost_core::{ClientId, Key, LockName};
+use fencepost_core::{ClientId, Key, LockName, Millis};
 use fencepost_proto::v1;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::answer::{Refusal, Told, answered, changed, head};
+use super::answer::{Refusal, Told, answered, arrival, changed, head};
 use super::numbers::{Lease, LeaseGiven, exact_or_none, signed};
 use super::problem::{More, Problems};
 use super::views::Mode;
 use super::{body, texts};
+use crate::arrival::Arrival;
 use crate::error::{Failure, Wrong};
 use crate::grpc::lock;
 use crate::house::House;
 use crate::parse::Owner;
 use crate::wanted::Wanted;
-use crate::{limits, parse};
+use crate::{limits, parse, show};
 
 /// A lock to take: under a `lease`, or by owner name with `client_id` and `ttl_ms`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -89,8 +90,17 @@ pub(super) struct Held {
     pub(super) lease: Lease,
     /// The holder's key in the queue of the lock.
     pub(super) key: String,
-    /// How long the lease still lives.
+    /// How long it is still held. Count from when the request was sent, and from the latest answer,
+    /// also if that says less than the one before.
     pub(super) remaining_ms: i64,
+    /// When that is over, in milliseconds of Unix time by this member's clock. For people: no clock
+    /// decides anything.
+    pub(super) expires_unix_ms: i64,
+    /// Only if an operator has asked for the lock: stop within this time. The same as `remaining_ms`;
+    /// no renewal makes it longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(super) must_stop_in_ms: Option<i64>,
 }
 
 /// Take a lock
@@ -102,15 +112,20 @@ pub(super) struct Held {
     request_body = AcquireRequest,
     responses((status = 200, description = "The lock is held", body = Held), Problems))]
 pub(super) async fn acquire(State(house): State<Arc<House>>, request: Request) -> Response {
+    let arrival = arrival(&request);
     let told = match body::read::<AcquireRequest>(request).await {
-        Ok(asked) => take(&house, asked).await,
+        Ok(asked) => take(&house, asked, arrival).await,
         Err(failure) => Err(failure.into()),
     };
     answered(&house, "lock", told)
 }
 
-async fn take(house: &Arc<House>, asked: AcquireRequest) -> Told<Held> {
+async fn take(house: &Arc<House>, asked: AcquireRequest, arrival: Option<Arrival>) -> Told<Held> {
     let name = asked.name.clone();
+    // A lease of one's own ends with its client. An owner's would last for its whole length.
+    if let (None, Some(arrival)) = (&asked.lease, arrival) {
+        arrival.whole().check()?;
+    }
     let wait_ms = asked.wait_ms.unwrap_or_default();
     let wanted = wanted(asked)?;
     // The wait itself is bounded by the call. This bounds what comes before and after.
@@ -127,6 +142,8 @@ async fn take(house: &Arc<House>, asked: AcquireRequest) -> Told<Held> {
             lease: Lease(lease.unwrap_or_default()),
             key: told.key,
             remaining_ms: told.remaining_ms,
+            expires_unix_ms: show::expires_unix_ms(Millis(told.remaining_ms.unsigned_abs())),
+            must_stop_in_ms: None,
         };
         Ok((head(told.header), held))
     })

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::{More, Problem};
 use super::{body, facts};
+use crate::arrival::Arrival;
 use crate::error::Failure;
 use crate::grpc::Peer;
 use crate::house::House;
@@ -47,6 +48,11 @@ pub(super) fn head(header: Option<v1::Header>) -> v1::Header {
 pub(super) fn address(request: &Request) -> ClientId {
     let peer = request.extensions().get::<Peer>();
     peer.map(|peer| ClientId::from(&*peer.0.to_string())).unwrap_or_default()
+}
+
+/// What is known of when a request came.
+pub(super) fn arrival(request: &Request) -> Option<Arrival> {
+    request.extensions().get().cloned()
 }
 
 /// Serves a request that changes something, with the body that it brings.
@@ -101,6 +107,11 @@ pub(super) fn answered<T: Serialize>(house: &House, kind: &'static str, told: To
         }
         Err(refusal) => refused(refusal),
     }
+}
+
+/// A problem document for a failure that is told before any path is looked at.
+pub(crate) fn refuse(failure: Failure) -> Response {
+    refused(failure.into())
 }
 
 /// A problem document.

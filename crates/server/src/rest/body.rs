@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Failure, Wrong};
 use crate::limits;
+use crate::request_body::BodyError;
 
 /// Of a body that is too large, so much is read all the same: a client that still writes when it
 /// is refused might not read why.
@@ -21,8 +22,7 @@ const DRAINED_BYTES_MAX: usize = 8 << 20;
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Failure> {
     let (parts, body) = request.into_parts();
     check_kind(&parts.headers)?;
-    let taken = tokio::time::timeout(limits::BODY_PATIENCE, take(body)).await;
-    let bytes = taken.map_err(|_| Failure::from(Wrong::Unfinished))??;
+    let bytes = take(body).await?;
     serde_json::from_slice(&bytes).map_err(|why| Wrong::Unreadable(why.to_string()).into())
 }
 
@@ -39,7 +39,10 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Failure> {
 async fn take(mut body: Body) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut len) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {
-        let lost = |_| Failure::from(Wrong::Unreadable("the body is not whole".to_owned()));
+        let lost = |why: axum::Error| {
+            let incomplete = || Wrong::Unreadable("the body is not whole".to_owned()).into();
+            BodyError::failure_in(&why).unwrap_or_else(incomplete)
+        };
         let Ok(data) = frame.map_err(lost)?.into_data() else { continue };
         len += data.len();
         if len <= limits::MESSAGE_BYTES_MAX {

@@ -27,6 +27,10 @@ pub(super) struct Member {
     client: String,
     /// `leader`, `voter` or `learner`.
     role: String,
+    /// Whether the answering member reaches it.
+    reachable: bool,
+    /// For how long the answering member has heard nothing of it, in milliseconds. Zero for itself.
+    silent_ms: i64,
 }
 
 impl From<v1::Member> for Member {
@@ -37,6 +41,8 @@ impl From<v1::Member> for Member {
             peer: member.peer_address,
             client: member.client_address,
             role: member.role,
+            reachable: !member.unreachable,
+            silent_ms: member.silent_ms,
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use fencepost_core::command::Command;
 use fencepost_core::outcome::RenewResult;
-use fencepost_core::{LeaseId, Outcome, Reason};
+use fencepost_core::{LeaseId, Millis, Outcome, Reason};
 use fencepost_node::io::Class;
 use fencepost_proto::v1;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::numbers::{Lease, LeaseGiven, exact, exact_or_none, signed};
 use super::problem::Problems;
 use super::query::Query;
 use super::views::LeaseView;
-use crate::error::Wrong;
+use crate::error::{Failure, Wrong};
 use crate::grpc::leases;
 use crate::house::{House, unexpected};
 use crate::{parse, show as shown};
@@ -44,6 +44,9 @@ pub(super) struct GrantRequest {
 pub(super) struct Granted {
     lease: Lease,
     ttl_ms: i64,
+    /// When it ends without a renewal, in milliseconds of Unix time by this member's clock. For
+    /// people: no clock decides anything.
+    expires_unix_ms: i64,
     /// Which grant of this lease it is.
     epoch: u64,
 }
@@ -65,7 +68,9 @@ pub(super) async fn grant(State(house): State<Arc<House>>, request: Request) -> 
             ..v1::LeaseGrantRequest::default()
         };
         let told = leases::grant(&house, &request, address).await?;
-        let granted = Granted { lease: Lease(told.id), ttl_ms: told.ttl_ms, epoch: told.epoch };
+        let expires_unix_ms = shown::expires_unix_ms(Millis(told.ttl_ms.unsigned_abs()));
+        let (lease, ttl_ms, epoch) = (Lease(told.id), told.ttl_ms, told.epoch);
+        let granted = Granted { lease, ttl_ms, expires_unix_ms, epoch };
         Ok((head(told.header), granted))
     })
     .await
@@ -89,8 +94,22 @@ pub(super) struct Renewed {
     /// How long it lives from now on without another renewal. Count from when the request was sent.
     ttl_ms: i64,
     /// How often its locks changed. A change that the client did not cause means that it should
-    /// look at its locks.
+    /// look at its locks: one of them may be gone.
     changes: u64,
+    /// Only if an operator has asked for locks of this lease: these, which a renewal does not make
+    /// last longer. Those that were taken at once are not here: look at `changes`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    forced: Vec<ForcedLock>,
+}
+
+/// A lock that an operator has asked for.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ForcedLock {
+    name: String,
+    token: i64,
+    /// Stop the work under this lock within this time. Count from when the request was sent.
+    must_stop_in_ms: i64,
 }
 
 /// Renew a lease
@@ -116,12 +135,25 @@ async fn renewed(house: &House, asked: &LeaseRequest) -> Told<Renewed> {
     house.metrics.renewed(u64::from(!is_gone), u64::from(is_gone));
     match one.result {
         RenewResult::Alive { ttl, changes } => {
+            let forced = forced(house, LeaseId(lease)).await?;
             let (lease, ttl_ms) = (Lease(lease), shown::millis(ttl));
-            Ok((header, Renewed { lease, ttl_ms, changes }))
+            Ok((header, Renewed { lease, ttl_ms, changes, forced }))
         }
         RenewResult::Gone => Err(Reason::LeaseNotFound(LeaseId(lease)).into()),
         RenewResult::HeldTooLong => Err(Reason::HeldTooLong.into()),
     }
+}
+
+/// The locks of a lease that an operator has asked for. Its client would go on with them until it is
+/// told, so an answer that does not know of the newest ones will not do.
+async fn forced(house: &House, lease: LeaseId) -> Result<Vec<ForcedLock>, Failure> {
+    let (_, found) = house.ask(false, move |state| state.forced_of(lease)).await?;
+    let forced = found.into_iter().map(|(name, token, left)| ForcedLock {
+        name: shown::text(&name),
+        token: shown::signed(token.0),
+        must_stop_in_ms: shown::millis(left),
+    });
+    Ok(forced.collect())
 }
 
 /// A lease that was ended.

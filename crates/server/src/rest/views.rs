@@ -65,6 +65,19 @@ pub(super) struct Lock {
     foreign: Vec<String>,
     /// Tokens below this were taken away by an operator; 0 if none.
     fence_floor: i64,
+    /// Only if a token was named: whether the lock is held with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    is_current: Option<bool>,
+}
+
+impl Lock {
+    /// Says whether the lock is held with this token, if one is given.
+    pub(super) fn compared(mut self, token: Option<i64>) -> Lock {
+        self.is_current =
+            token.map(|token| self.holders.iter().any(|holder| holder.token == token));
+        self
+    }
 }
 
 /// One lock of a list.
@@ -101,6 +114,15 @@ pub(super) struct Holder {
     since_ms: i64,
     /// How long its lease lives without a renewal.
     remaining_ms: i64,
+    /// When that is over, in milliseconds of Unix time by this member's clock. For people: no clock
+    /// decides anything.
+    expires_unix_ms: i64,
+    /// When it joined the queue: the same number as the token.
+    create_revision: i64,
+    /// When it was granted, or its key was written since.
+    mod_revision: i64,
+    /// How often its key was written.
+    version: i64,
     /// The holder's own words. Null if they are no text.
     metadata: Option<String>,
     /// Only if the metadata is no text.
@@ -126,6 +148,8 @@ pub(super) struct Waiter {
     lease: Lease,
     mode: Mode,
     waiting_ms: i64,
+    /// When it joined the queue, which is its place in the order.
+    create_revision: i64,
 }
 
 fn permits(permits: u32) -> Option<u32> {
@@ -151,6 +175,7 @@ impl From<v1::Lock> for Lock {
             waiters_total: Some(lock.waiters_total).filter(|&total| total > listed),
             foreign: lock.foreign,
             fence_floor: lock.fence_floor,
+            is_current: None,
         }
     }
 }
@@ -180,6 +205,10 @@ impl From<v1::Holder> for Holder {
             token: holder.fencing_token,
             since_ms: holder.since_ms,
             remaining_ms: holder.remaining_ms,
+            expires_unix_ms: holder.expires_unix_ms,
+            create_revision: holder.create_revision,
+            mod_revision: holder.mod_revision,
+            version: holder.version,
             metadata,
             metadata_base64,
             metadata_cut: holder.metadata_cut,
@@ -196,6 +225,7 @@ impl From<&v1::Waiter> for Waiter {
             lease: Lease(waiter.lease_id),
             mode: waiter.mode().into(),
             waiting_ms: waiter.waiting_ms,
+            create_revision: waiter.create_revision,
         }
     }
 }
@@ -209,6 +239,11 @@ pub(super) struct LeaseView {
     ttl_ms: i64,
     /// How long it lives without a renewal.
     remaining_ms: i64,
+    /// When that is over, in milliseconds of Unix time by this member's clock. For people: no clock
+    /// decides anything. Only if it runs already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    expires_unix_ms: Option<i64>,
     /// Which grant of this lease it is.
     epoch: u64,
     /// The keys that go with it.
@@ -222,6 +257,7 @@ impl From<v1::Lease> for LeaseView {
             client: lease.client_id,
             ttl_ms: lease.ttl_ms,
             remaining_ms: lease.remaining_ms,
+            expires_unix_ms: Some(lease.expires_unix_ms).filter(|&at| at > 0),
             epoch: lease.epoch,
             keys: lease.keys,
         }

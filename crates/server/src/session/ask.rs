@@ -9,6 +9,7 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
+use super::repeat::with_repeat;
 use super::{Kind, Open, OpenAcquire, Session, Signature, State, VERSION, number};
 use crate::deletion::Deletion;
 use crate::error::{Failure, Wrong};
@@ -50,6 +51,7 @@ impl Session {
     pub(super) fn take(&self, frame: v1::SessionRequest, batch: &mut Batch) -> Next {
         let request_id = frame.request_id;
         let mut state = self.state();
+        state.frames += 1;
         let is_greeted = state.client.is_some();
         let result = match (frame.request, is_greeted) {
             (Some(Request::Hello(hello)), false) => {
@@ -173,7 +175,7 @@ impl Session {
                 let by = Caller::Lease(LeaseId(release.lease_id));
                 (Kind::Release, parse::release(&release)?, Some(by))
             }
-            Request::Put(put) => (Kind::Put, parse::put(&put)?, None),
+            Request::Put(put) => (Kind::Put, parse::put(&self.house, &put)?, None),
             Request::DeleteRange(delete) => {
                 let deletion = Box::new(Deletion::new(parse::delete_range(&delete)?));
                 let action = deletion.action();
@@ -227,15 +229,13 @@ impl Session {
         let epoch = Epoch(acquire.lease_epoch);
         self.name_lease(state, LeaseRef { id: lease, epoch }, None, None);
         let once = counted(once, Caller::Lease(lease));
-        let can_repeat = once.is_some();
-        let order = Order::from(command(action, once));
+        let (order, repeat) = with_repeat(action, once);
         let request = self.line.draw();
         // Before it is proposed: the grant may be seen before the reply.
         let postbox = Postbox::Stream(std::sync::Arc::clone(&self.outbox), request);
         let first = names.first().ok_or(Reason::NamesEmpty)?;
         let key = parse::contender_key_of(first, lease);
         let ticket = self.house.pending().register(key, postbox);
-        let repeat = can_repeat.then(|| order.bytes().to_vec());
         let acquire = OpenAcquire { ticket, names, lease, command: repeat, told: None, signature };
         state.opened(request, request_id, Kind::Acquire(Box::new(acquire)));
         batch.ordinary.push((request, order));

@@ -30,13 +30,17 @@ where
     S: Stream<Item = Result<v1::SessionRequest, Status>> + Unpin,
 {
     let house = Arc::clone(&session.house);
-    let closed = house.closed();
-    tokio::pin!(closed);
+    let (closed, idle) = (house.closed(), session.idle(house.idle_patience));
+    tokio::pin!(closed, idle);
     loop {
         let taken = tokio::select! {
             taken = take(&mut frames) => taken,
             () = &mut closed => {
                 session.finish(Failure::from(Wrong::ShuttingDown).into());
+                return;
+            }
+            () = &mut idle => {
+                session.finish(Failure::from(Wrong::Idle).into());
                 return;
             }
             _ = &mut gone => return,

@@ -1,6 +1,9 @@
 //! What a client is told over WebSocket.
 
 use fencepost_core::event::KeyValue;
+use fencepost_core::query::LockView;
+use fencepost_core::{LogTime, Token};
+use fencepost_node::io::ChangeError;
 use fencepost_proto::v1;
 use serde_json::{Map, Value, json};
 
@@ -39,20 +42,54 @@ pub(super) fn failed(label: &Label, failure: &Failure) -> String {
 
 /// What came of a request for a lock.
 pub(super) fn lock(label: &Label, told: Told) -> String {
+    let must_stop = matches!(told, Told::MustStop(_));
+    let token_of = |token: Token| json!({ "key": label.key, "value": token.0 });
     let (result, grant) = match told {
         Told::Acquired(grant) => ("acquired", Some(grant)),
-        Told::Renewed(grant) => ("renewed", Some(grant)),
-        Told::NotFound => ("not_found", None),
-        _ => ("released", None),
+        Told::Renewed(grant) | Told::MustStop(grant) => ("renewed", Some(grant)),
+        Told::Released(token) => {
+            let mut told = fields([("result", json!("released")), ("key", json!(label.key))]);
+            if let Some(token) = token {
+                told.insert("fencingToken".to_owned(), token_of(token));
+            }
+            return labelled(label, true, told);
+        }
+        _ => ("not_found", None),
     };
     let mut told = fields([("result", json!(result))]);
     match grant {
         Some(grant) => {
-            let token = json!({ "key": label.key, "value": grant.token.0 });
-            told.insert("fencingToken".to_owned(), token);
+            told.insert("fencingToken".to_owned(), token_of(grant.token));
             told.insert("remainingMs".to_owned(), json!(grant.remaining.0));
+            told.insert("expiresAt".to_owned(), json!(show::expires_unix_ms(grant.remaining)));
+            if must_stop {
+                told.insert("mustStopInMs".to_owned(), json!(grant.remaining.0));
+            }
         }
         None => drop(told.insert("key".to_owned(), json!(label.key))),
+    }
+    labelled(label, true, told)
+}
+
+/// Who holds a lock, and how many wait for it. If a token was named, whether it is held with that.
+pub(super) fn shown(label: &Label, view: &LockView, now: LogTime, token: Option<Token>) -> String {
+    let mut told = fields([
+        ("key", json!(label.key)),
+        ("held", json!(!view.holders.is_empty())),
+        ("waiters", json!(view.waiting)),
+    ]);
+    if let Some(holder) = view.holders.first() {
+        told.insert("clientId".to_owned(), json!(holder.client.as_str()));
+        let held = json!({ "key": label.key, "value": holder.token.0 });
+        told.insert("fencingToken".to_owned(), held);
+        told.insert("remainingMs".to_owned(), json!(holder.remaining.0));
+        told.insert("expiresAt".to_owned(), json!(show::expires_unix_ms(holder.remaining)));
+        if let Some(until) = holder.forced_at {
+            told.insert("mustStopInMs".to_owned(), json!(until.since(now).0));
+        }
+    }
+    if let Some(token) = token {
+        told.insert("isCurrent".to_owned(), json!(view.is_held_with(token)));
     }
     labelled(label, true, told)
 }
@@ -82,9 +119,15 @@ pub(super) fn changed(label: &Label, header: &v1::Header) -> String {
     labelled(label, true, json::leader(header))
 }
 
-/// Everyone in the cluster.
+/// Everyone in the cluster, as its leader knows it. Another member tells who leads.
 pub(super) fn peers(label: &Label, house: &House) -> String {
-    let mut told = json::leader(&house.head.now());
+    let header = house.head.now();
+    let mut told = json::leader(&header);
+    if header.leader_id != house.node.0 {
+        let failure = Failure::from(ChangeError::NotLeader { leader: None });
+        told.insert("error".to_owned(), json::problem(&failure));
+        return labelled(label, false, told);
+    }
     let (mut set, mut addresses) = (Map::new(), Map::new());
     for member in members_of(house) {
         let id = json::member_id(member.id);

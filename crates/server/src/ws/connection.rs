@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use fencepost_core::command::Action;
+use fencepost_core::query::Sight;
 use fencepost_core::range::{KeyRange, RangeQuery};
 use fencepost_node::io::ChangeError;
 use tokio::sync::mpsc;
@@ -17,12 +17,15 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::answer;
+use super::partial::PartialMessage;
 use super::request::{Asked, Label, Request};
+use crate::arrival::Arrivals;
 use crate::error::{Failure, Wrong};
 use crate::grpc::members;
 use crate::house::House;
 use crate::limits;
 use crate::owners::{self, Ask, Taken, Turns};
+use crate::parse;
 use crate::serve::Tuning;
 
 /// The longest reason that fits into the frame which ends a connection.
@@ -41,17 +44,26 @@ struct Outgoing {
 pub(super) async fn converse(
     house: Arc<House>,
     socket: WebSocket,
+    (arrivals, partial): (Arrivals, Arc<PartialMessage>),
     tuning: Tuning,
     only_leader: bool,
 ) {
     let (sender, answers) = mpsc::channel(limits::WS_ANSWERS_MAX);
     let mut talk = Talk {
         wire: Wire { socket, patience: tuning.answer_patience },
-        requests: Requests { house, sender, tasks: JoinSet::new(), turns: Turns::default() },
+        requests: Requests {
+            house,
+            arrivals,
+            sender,
+            tasks: JoinSet::new(),
+            turns: Turns::default(),
+        },
         only_leader,
+        partial,
         was_heard: true,
+        has_asked: false,
     };
-    let end = talk.run(answers, tuning.ping_interval).await;
+    let end = talk.run(answers, &tuning).await;
     let Talk { mut wire, requests, .. } = talk;
     // With the tasks end the waits: their places are given up.
     drop(requests);
@@ -79,17 +91,22 @@ struct Talk {
     wire: Wire,
     requests: Requests,
     only_leader: bool,
+    partial: Arc<PartialMessage>,
     /// Whether the client has said anything since it was asked whether it is there.
     was_heard: bool,
+    /// Whether the client has asked for anything since that was looked at last.
+    has_asked: bool,
 }
 
 impl Talk {
-    async fn run(&mut self, mut answers: mpsc::Receiver<Outgoing>, ping_interval: Duration) -> End {
+    async fn run(&mut self, mut answers: mpsc::Receiver<Outgoing>, tuning: &Tuning) -> End {
         let house = Arc::clone(&self.requests.house);
         let mut changes = house.head.changes();
         let closed = house.closed();
-        tokio::pin!(closed);
-        let mut pings = tokio::time::interval(ping_interval);
+        let late = late(Arc::clone(&self.partial), tuning.body_patience);
+        let idle = tokio::time::sleep(tuning.idle_patience);
+        tokio::pin!(closed, late, idle);
+        let mut pings = tokio::time::interval(tuning.ping_interval);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         if self.only_leader && !self.leads() {
             return self.send_away().await;
@@ -114,6 +131,16 @@ impl Talk {
                     taken.done();
                 }
                 Some(_) = self.requests.tasks.join_next() => {}
+                () = &mut late => {
+                    return End::Close(close_code::POLICY, Failure::from(Wrong::Unfinished).message);
+                }
+                () = &mut idle => {
+                    if !self.has_asked && self.requests.tasks.is_empty() {
+                        return End::Close(close_code::AWAY, Failure::from(Wrong::Idle).message);
+                    }
+                    self.has_asked = false;
+                    idle.set(tokio::time::sleep(tuning.idle_patience));
+                }
                 _ = pings.tick() => {
                     if !self.was_heard {
                         tracing::debug!("a silent websocket is cut off");
@@ -158,8 +185,14 @@ impl Talk {
             Message::Text(text) => text.as_bytes(),
             Message::Binary(bytes) => bytes,
             // Pings are answered below, and the end is seen above.
-            Message::Ping(_) | Message::Pong(_) | Message::Close(_) => return true,
+            Message::Ping(payload) | Message::Pong(payload) => {
+                self.partial.end_control(payload.len());
+                return true;
+            }
+            Message::Close(_) => return true,
         };
+        self.partial.end_message();
+        self.has_asked = true;
         let Request { label, asked } = Request::read(bytes);
         let refused = match asked {
             Ok(asked) => self.requests.begin(&label, asked).err(),
@@ -172,6 +205,19 @@ impl Talk {
             }
             None => true,
         }
+    }
+}
+
+/// Waits until a message was received in part for so long, up to twice as long.
+async fn late(partial: Arc<PartialMessage>, patience: Duration) {
+    let mut before = None;
+    loop {
+        tokio::time::sleep(patience).await;
+        let begun = partial.begun_behind();
+        if begun.is_some() && begun == before {
+            return;
+        }
+        before = begun;
     }
 }
 
@@ -206,6 +252,7 @@ impl Wire {
 /// The requests of one connection that are open.
 struct Requests {
     house: Arc<House>,
+    arrivals: Arrivals,
     sender: mpsc::Sender<Outgoing>,
     tasks: JoinSet<()>,
     turns: Turns,
@@ -218,12 +265,12 @@ impl Requests {
             return Err(Wrong::TooMuchOpen("requests", limits::WS_REQUESTS_MAX).into());
         }
         let (house, label) = (Arc::clone(&self.house), label.clone());
-        let sender = self.sender.clone();
+        let (sender, arrival) = (self.sender.clone(), self.arrivals.next());
         match asked {
             Asked::Lock(Ask::Release(release)) if label.id.is_none() => {
                 let turn = self.turns.next(Ask::Release(release.clone()).pair());
                 self.go_on(async move {
-                    owners::release_silently(&house, release, turn).await;
+                    owners::release_silently(&house, release, &arrival, turn).await;
                 });
             }
             Asked::Lock(ask) => {
@@ -231,7 +278,7 @@ impl Requests {
                 let waits = matches!(ask, Ask::Acquire(_));
                 let work = async move {
                     let is_release = matches!(ask, Ask::Release(_));
-                    let answer = owners::serve(&house, ask, turn).await;
+                    let answer = owners::serve(&house, ask, Some(&arrival), turn).await;
                     let told = answer.told.and_then(|(_, told)| told.or_failure(is_release));
                     let told = told.map(|told| answer::lock(&label, told));
                     tell(&house, &sender, &label, told, answer.taken).await;
@@ -261,7 +308,7 @@ impl Requests {
 async fn ask_cluster(house: &House, label: &Label, asked: Asked) -> Result<String, Failure> {
     match asked {
         Asked::Append(put) => {
-            let (header, _) = house.act(Action::Put(put)).await?;
+            let (header, _) = house.act(parse::plain_put(house, put)).await?;
             Ok(answer::appended(label, &header))
         }
         Asked::Read(key) => {
@@ -269,6 +316,12 @@ async fn ask_cluster(house: &House, label: &Label, asked: Asked) -> Result<Strin
             let ask = house.ask(false, move |state| state.range(&query));
             let (header, found) = ask.await?;
             Ok(answer::read(label, &header, found.kvs.first()))
+        }
+        Asked::Show(name, token) => {
+            let sight = Sight { holders_max: usize::MAX, waiters_max: 0, metadata_bytes_max: 0 };
+            let ask = house.ask(false, move |state| (state.now(), state.look(&name, &sight)));
+            let (_, (now, view)) = ask.await?;
+            Ok(answer::shown(label, &view, now, token))
         }
         Asked::Change(change) => Ok(answer::changed(label, &members::change(house, change).await?)),
         Asked::Peers | Asked::Lock(_) => Ok(answer::peers(label, house)),

@@ -1,7 +1,7 @@
 //! What a client says over WebSocket.
 
-use fencepost_core::command::{AcquireAs, Put, ReleaseAs, RenewAs, Terms, Wait};
-use fencepost_core::{ClientId, Key, LockName, Millis, Value};
+use fencepost_core::command::{AcquireAs, Put, Terms, Wait};
+use fencepost_core::{ClientId, Key, LockName, Millis, Token, Value};
 use fencepost_node::io::{Change, MemberId};
 use fencepost_node::membership::Member;
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::error::{Failure, Wrong};
 use crate::json::{Fields, TTL_DEFAULT};
 use crate::limits;
-use crate::owners::Ask;
+use crate::owners::{Ask, GiveBack, Keep};
 use crate::parse::Parsed;
 
 /// The longest text that a request may be known by.
@@ -25,6 +25,7 @@ pub(super) mod command {
     pub(crate) const READ: u64 = 6;
     pub(crate) const LOCK_RENEW: u64 = 7;
     pub(crate) const PEER_LIST: u64 = 8;
+    pub(crate) const LOCK_SHOW: u64 = 9;
 }
 
 /// A message, as far as it could be read.
@@ -47,6 +48,8 @@ pub(super) struct Label {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
     Lock(Ask),
+    /// Who holds a lock, and whether it is held with this token.
+    Show(LockName, Option<Token>),
     Append(Put),
     Read(Key),
     Change(Change),
@@ -100,13 +103,20 @@ fn asked(fields: &Fields, command: Option<u64>) -> Parsed<Asked> {
             terms: Terms::default(),
         })),
         Some(command::LOCK_RELEASE) => {
-            Asked::Lock(Ask::Release(ReleaseAs { name: name(fields)?, client: client(fields)? }))
+            let token = fields.token("fencingToken")?;
+            Asked::Lock(Ask::Release(GiveBack {
+                name: name(fields)?,
+                client: client(fields)?,
+                token,
+            }))
         }
-        Some(command::LOCK_RENEW) => Asked::Lock(Ask::Renew(RenewAs {
+        Some(command::LOCK_RENEW) => Asked::Lock(Ask::Renew(Keep {
             name: name(fields)?,
             client: client(fields)?,
             ttl: fields.ttl()?.unwrap_or(Millis::ZERO),
+            token: fields.token("fencingToken")?,
         })),
+        Some(command::LOCK_SHOW) => Asked::Show(name(fields)?, fields.token("fencingToken")?),
         Some(command::APPEND_DATA) => Asked::Append(Put {
             key: Key::from(fields.text("key")?),
             value: Value::from(fields.text("data")?.as_bytes()),
@@ -122,7 +132,7 @@ fn asked(fields: &Fields, command: Option<u64>) -> Parsed<Asked> {
 
 fn unknown() -> Failure {
     let why = "must be 1 (acquire), 2 (release), 3 (append data), 4 (add server), 5 (remove \
-               server), 6 (read), 7 (renew) or 8 (peer list)";
+               server), 6 (read), 7 (renew), 8 (peer list) or 9 (show a lock)";
     Wrong::Invalid("commandType", why).into()
 }
 

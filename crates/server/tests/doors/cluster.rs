@@ -16,7 +16,7 @@ use crate::talk::{Line, Ws, lock};
 async fn who_leads(world: &World, place: usize) -> Value {
     let address = world.servers[place].address();
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = "GET /v1/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
     soon(stream.read_to_string(&mut answer)).await.expect("it is text");
@@ -148,6 +148,13 @@ async fn members_are_listed_added_and_removed() {
     assert_eq!(told["peerSet"].as_object().map(serde_json::Map::len), Some(4));
     assert_eq!(told["peerSet"][added]["name"], json!("n4"));
     assert_eq!(told["peerAddress"][added], json!("127.0.0.1:1"));
+    // Another member knows it too, and names the one that is to be asked.
+    let mut follower = Ws::open(&world.servers[(world.leader() + 1) % 3]).await;
+    follower.say(&json!({ "commandType": 8, "requestId": 2 })).await;
+    let told = follower.hear().await;
+    assert_eq!((&told["success"], told.get("peerSet")), (&json!(false), None), "{told}");
+    assert_eq!(told["leaderId"], json!(format!("{id:016x}")));
+    assert_eq!(told["error"]["code"], json!("not_leader"));
     ws.say(&json!({ "commandType": 5, "serverId": added })).await;
     assert_eq!(ws.hear().await["success"], json!(true));
     ws.say(&json!({ "commandType": 8 })).await;

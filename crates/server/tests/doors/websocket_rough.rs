@@ -140,7 +140,7 @@ async fn pages_of_other_sites_are_refused() {
 /// Opens a WebSocket by hand, so that nothing answers pings.
 async fn by_hand(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
-    let request = "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+    let request = "GET /v1/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut head = Vec::new();
@@ -225,4 +225,50 @@ async fn a_server_that_stops_says_so() {
     assert_eq!(told.expect("it says why").code, CloseCode::Away);
     drop(ws);
     soon(stopping).await.expect("it does not panic");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_message_ends_its_connection() {
+    let tuning = Tuning {
+        body_patience: Duration::from_millis(200),
+        ping_interval: Duration::from_millis(50),
+        ..Tuning::default()
+    };
+    let world = world_with(1, &NodeConfig::new(0), tuning).await;
+    let mut half = by_hand(&world.servers[0]).await;
+    // A part of a message, behind which others follow.
+    half.write_all(&[0x01, 0x80 | 3, 0, 0, 0, 0, b'{', b' ', b' ']).await.expect("it reads");
+    let (mut heard, pong) = (Vec::new(), [0x8a, 0x80, 0, 0, 0, 0]);
+    // Close, with the code for what a server does not want.
+    let is_closing = |said: &[u8]| said[0] == 0x88 && said[2..] == 1008_u16.to_be_bytes();
+    soon(async {
+        while !heard.windows(4).any(is_closing) {
+            let read = half.read_buf(&mut heard).await.expect("it says why before it ends");
+            assert_ne!(read, 0, "it says why before it ends");
+            // It is alive, and answers pings in the middle of its message.
+            half.write_all(&pong).await.expect("it reads");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connection_is_closed_and_one_that_waits_is_not() {
+    let tuning = Tuning { idle_patience: Duration::from_millis(100), ..Tuning::default() };
+    let world = world_with(1, &NodeConfig::new(0), tuning).await;
+    let server = &world.servers[0];
+    let mut one = Ws::open(server).await;
+    one.acquire("a", "one").await;
+    one.granted("a").await;
+    let mut two = Ws::open(server).await;
+    two.acquire("a", "two").await;
+    until_waiters(&mut world.locks(0).await, "a", 1).await;
+    assert_eq!(one.end().await.map(|frame| u16::from(frame.code)), Some(1001));
+    for _ in 0..3 {
+        let mut idle = Ws::open(server).await;
+        assert_eq!(idle.end().await.map(|frame| u16::from(frame.code)), Some(1001));
+    }
+    // What is held outlives its connection.
+    Ws::open(server).await.release("a", "one").await;
+    two.granted("a").await;
 }

@@ -148,12 +148,13 @@ async fn a_reader_that_is_slow_misses_nothing() {
     let first = put(&mut keys, "k").await;
     // More than the stream and its buffers hold, so that it must go back to the history.
     let value = Bytes::from(vec![7; 100_000]);
-    for _ in 0..200 {
+    // It is less than the history of a small state has.
+    for _ in 0..120 {
         let put = pb::PutRequest { key: "k".into(), value: value.clone(), ..Default::default() };
         keys.put(put).await.expect("it is written");
     }
     let mut expected = first;
-    while expected <= first + 200 {
+    while expected <= first + 120 {
         for event in watches.next().await.events {
             assert_eq!(event.kv.expect("it is put").mod_revision, expected);
             expected += 1;

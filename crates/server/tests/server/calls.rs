@@ -196,6 +196,7 @@ async fn locks_are_listed_explained_and_forced() {
         reason: "stuck".into(),
         now,
         signed: false,
+        ..Default::default()
     };
     assert_eq!(refused(locks.force_release(force(tokens[0] + 500, true)).await), "token_mismatch");
     let asked = locks.force_release(force(tokens[0], false)).await.expect("it is answered");

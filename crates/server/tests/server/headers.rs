@@ -114,8 +114,15 @@ async fn calls(walk: &mut Walk, locks: &mut Locks) {
         reason: "wanted".into(),
         now: true,
         signed: false,
+        ..Default::default()
     };
     walk!(walk, locks, "ForceRelease", force_release(force));
+    let lock = v1::DeleteLockRequest { name: "nobody/wants/it".into() };
+    walk!(walk, locks, "DeleteLock", delete_lock(lock));
+    let clients = v1::ListClientsRequest::default();
+    walk!(walk, locks, "ListClients", list_clients(clients));
+    let client_id = "c".into();
+    walk!(walk, locks, "GetClient", get_client(v1::GetClientRequest { client_id }));
     walk!(walk, locks, "GetLease", get_lease(v1::GetLeaseRequest { id }));
     walk!(walk, locks, "ListLeases", list_leases(v1::ListLeasesRequest::default()));
     walk!(walk, locks, "LeaseRevoke", lease_revoke(v1::LeaseRevokeRequest { id, epoch: 0 }));

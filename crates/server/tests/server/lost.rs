@@ -33,7 +33,7 @@ async fn free_port() -> SocketAddr {
 
 async fn rig(tuning: Tuning) -> Rig {
     let config = NodeConfig { snapshot_entries: 20, ..NodeConfig::new(0) };
-    let world = world_with(2, &config, tuning).await;
+    let world = world_with(2, &config, tuning.clone()).await;
     let peer_listen = free_port().await;
     let wire = Proxy::start(peer_listen).await;
     let settings = Settings {

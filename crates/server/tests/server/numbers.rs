@@ -95,6 +95,9 @@ async fn every_number_is_there_and_moves() {
         assert!(is > was, "{name} was {was} and is {is}");
     }
     assert_eq!(after.get("fencepost_raft_leads"), Some(&1.0));
+    let disk = |name: &str| after.get(&format!("fencepost_disk_{name}_bytes")).copied();
+    assert!(disk("free").is_some_and(|free| free > 0.0), "{after:?}");
+    assert!(disk("reserve").is_some_and(|reserve| reserve > 0.0), "{after:?}");
     let named = |text: &str| after.keys().any(|name| name.contains(text));
     assert!(!named("alice") && !named("bob") && !named("\"a\""), "nobody is a label");
 
@@ -120,6 +123,21 @@ async fn every_number_is_there_and_moves() {
     let status = admin.status(v1::StatusRequest {}).await.expect("it is answered").into_inner();
     assert_eq!((status.leases, status.locks), (1, 1));
     assert_eq!((status.holders, status.waiters), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_histogram_ends_with_an_infinite_bucket() {
+    let world = world(1).await;
+    let (_, text) = get(&world.servers[0], "/metrics").await;
+    let kind =
+        |line: &str| line.strip_prefix("# TYPE ")?.strip_suffix(" histogram").map(str::to_owned);
+    let histograms: Vec<String> = text.lines().filter_map(kind).collect();
+    assert!(histograms.len() >= 4, "{histograms:?}");
+    let numbers = numbers(&world).await;
+    for name in histograms {
+        let last = numbers.get(&format!("{name}_bucket{{le=\"+Inf\"}}"));
+        assert!(last.is_some(), "{name} has no +Inf bucket in {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ use crate::support::{Talk, acquired, channel, lease, soon, unlock, world};
 /// One request over HTTP/1.1: the status line and the body.
 pub(crate) async fn get(server: &Server, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
     soon(stream.read_to_string(&mut answer)).await.expect("it is text");

@@ -431,6 +431,7 @@ async fn a_forced_release_gives_a_statement_for_resources() {
         reason: "stuck".into(),
         now: true,
         signed: true,
+        ..Default::default()
     };
     let told = locks.force_release(force.clone()).await.expect("it is done").into_inner();
     assert!(told.released);
@@ -453,6 +454,7 @@ async fn a_forced_release_gives_a_statement_for_resources() {
         reason: "stuck".into(),
         now: false,
         signed: true,
+        ..Default::default()
     };
     let told = locks.force_release(force).await.expect("it is done").into_inner();
     assert!(!told.released && told.pending_ms > 0);

@@ -45,7 +45,7 @@ pub(crate) async fn world_with(nodes: usize, config: &NodeConfig, tuning: Tuning
     cluster.leader(PATIENCE).expect("a leader is elected");
     let mut servers = Vec::new();
     for node in cluster.nodes() {
-        servers.push(serve_with(node, tuning).await);
+        servers.push(serve_with(node, tuning.clone()).await);
     }
     World { cluster, servers, dirs, _folder: folder }
 }

@@ -140,6 +140,8 @@ impl Book {
                 }
                 self.end_grant(page, &name, holding.token, Cause::Deleted, true);
             }
+            // A lock that is taken at once: the holder is told why, and has no time.
+            EventKind::ForceAsked { until, .. } if *until <= page.now => {}
             EventKind::ForceAsked { holding, until, .. } => {
                 if let Some(place) = self.place_mut(&name, &holding.key) {
                     place.forced_until = Some(*until);

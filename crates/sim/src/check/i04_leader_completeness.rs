@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use fencepost_core::Reply;
+use fencepost_core::{Outcome, Reason, Reply};
 use fencepost_node::node::Node;
 
 use super::oracle::Oracle;
@@ -36,6 +36,11 @@ impl Completeness {
     pub(super) fn acknowledged(&self, command: &[u8], reply: &Reply) -> Check {
         let known = self.answers.get(command);
         if known.is_some_and(|known| known.contains(reply)) {
+            return Ok(());
+        }
+        // A leader refuses what its log cannot carry before it is logged.
+        let is_level = matches!(reply.outcome, Outcome::Rejected(Reason::FeatureLevelInvalid(..)));
+        if known.is_none() && is_level {
             return Ok(());
         }
         let what = match known {

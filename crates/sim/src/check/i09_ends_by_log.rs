@@ -74,6 +74,12 @@ fn cancelled(page: &Page<'_>, name: &LockName, place: &Place, book: &Book) -> bo
             // Which call a place belongs to is not written down here.
             CancelTarget::Call(one, _) => one == name,
         },
+        Some(Action::ReleaseHeld(one)) => {
+            one.name == *name
+                && one.token == place.token
+                && !place.holds
+                && owns(book, place, &one.client)
+        }
         Some(Action::ReleaseAs(one)) => {
             one.name == *name && !place.holds && owns(book, place, &one.client)
         }

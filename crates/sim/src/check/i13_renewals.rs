@@ -31,7 +31,7 @@ pub(super) fn answered(
             Ok(())
         }
         (_, Outcome::Rejected(_)) => Ok(()),
-        (Action::RenewAs(_), Outcome::Renewed(grant)) => {
+        (Action::RenewAs(_) | Action::RenewHeld(_), Outcome::Renewed(grant)) => {
             i12_grants_last::holds(book, &grant.key, grant.token)
                 .map_err(|wrong| broken("I13", wrong.what))
         }

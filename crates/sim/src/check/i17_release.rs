@@ -19,6 +19,9 @@ pub(super) fn ended(book: &Book, page: &Page<'_>, name: &LockName, place: &Place
         Some(Action::ReleaseMany(many)) => {
             many.names.contains(name) && many.lease.id == lease && many.token == token
         }
+        Some(Action::ReleaseHeld(one)) => {
+            one.name == *name && one.token == token && owns(book, place, &one.client)
+        }
         Some(Action::ReleaseAs(one)) => one.name == *name && owns(book, place, &one.client),
         _ => false,
     };

@@ -1,6 +1,8 @@
 //! What a client holds, until when it may say so, and the work that it does meanwhile.
 
-use fencepost_core::command::{Action, LeaseRef, Mode, Release, ReleaseAs, ReleaseMany, RenewAs};
+use fencepost_core::command::{
+    Action, LeaseRef, Mode, Release, ReleaseAs, ReleaseHeld, ReleaseMany, RenewAs, RenewHeld,
+};
 use fencepost_core::event::{Event, EventKind};
 use fencepost_core::outcome::Grant;
 use fencepost_core::{LockName, Millis, Token};
@@ -164,8 +166,13 @@ impl Client {
         }
         if hold.owned {
             let seq = self.counter.take();
-            let release = ReleaseAs { name: name.clone(), client: self.name.clone() };
-            let request = self.own_command(seq, Action::ReleaseAs(release));
+            let (name, client) = (name.clone(), self.name.clone());
+            // Half of them name the token, as clients do that mean no other holding.
+            let action = match seq.0.is_multiple_of(2) {
+                true => Action::ReleaseHeld(ReleaseHeld { name, client, token }),
+                false => Action::ReleaseAs(ReleaseAs { name, client }),
+            };
+            let request = self.own_command(seq, action);
             self.begin(request, Purpose::Own { seq });
             return;
         }
@@ -193,8 +200,12 @@ impl Client {
     pub(super) fn renew_owned(&mut self, name: &LockName, token: Token) {
         let Some(hold) = self.hold_mut(name, token).filter(|hold| hold.owned) else { return };
         let third = hold.ttl_ms * 1_000 / 3;
-        let renew = RenewAs { name: name.clone(), client: self.name.clone(), ttl: Millis::ZERO };
-        let request = Client::plain_command(Class::Renewal, Action::RenewAs(renew));
+        let (lock, client, ttl) = (name.clone(), self.name.clone(), Millis::ZERO);
+        let action = match token.0.is_multiple_of(2) {
+            true => Action::RenewHeld(RenewHeld { name: lock, client, ttl, token }),
+            false => Action::RenewAs(RenewAs { name: lock, client, ttl }),
+        };
+        let request = Client::plain_command(Class::Renewal, action);
         self.begin(request, Purpose::RenewOwned { name: name.clone(), token });
         let at = Micros(self.local.0 + third);
         self.agenda.retain(

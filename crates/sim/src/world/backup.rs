@@ -56,7 +56,7 @@ impl World {
         self.trace.note(
             self.now,
             90,
-            &[id, request.0, index],
+            &[id, request.number, index],
             format_args!("n{id} saved {result:?}"),
         );
         if self.saving != Some(request) || self.backup.is_some() {

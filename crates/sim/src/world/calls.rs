@@ -19,7 +19,7 @@ impl World {
     /// A number for a request that no other has.
     pub(super) fn next_request(&mut self) -> RequestId {
         self.last_request += 1;
-        RequestId(self.last_request)
+        RequestId { line: 0, number: self.last_request }
     }
 
     /// A call reaches a member that is awake.
@@ -31,7 +31,7 @@ impl World {
         asked: &Arc<Request>,
     ) {
         let request = self.next_request();
-        let numbers = [id, u64::from(client.0), call.0, request.0];
+        let numbers = [id, u64::from(client.0), call.0, request.number];
         let what = format_args!("n{id} is asked by c{}: call {}, {asked:?}", client.0, call.0);
         self.trace.note(self.now, 40, &numbers, what);
         self.watch.tell(self.now, &Seen::Reached { client, call });
@@ -64,8 +64,8 @@ impl World {
     /// A node has an answer to a command, or none to a read.
     pub(super) fn replied(&mut self, id: MemberId, request: RequestId, answer: Answer) {
         let done = u64::from(answer.is_ok());
-        let what = format_args!("n{id} answers {}: {answer:?}", request.0);
-        self.trace.note(self.now, 41, &[id, request.0, done], what);
+        let what = format_args!("n{id} answers {}: {answer:?}", request.number);
+        self.trace.note(self.now, 41, &[id, request.number, done], what);
         let asked = self.process(id).and_then(|process| process.asked.remove(&request));
         if let Some(asked) = asked {
             let (client, call) = asked.whose();
@@ -79,8 +79,8 @@ impl World {
         self.trace.note(
             self.now,
             42,
-            &[id, request.0],
-            format_args!("n{id} can read for {}", request.0),
+            &[id, request.number],
+            format_args!("n{id} can read for {}", request.number),
         );
         let Some(process) = self.process(id) else { return };
         if let Some(Asked::Read(client, call, name)) = process.asked.remove(&request) {

@@ -163,9 +163,7 @@ impl Process {
         }
         // A spare is made beside the log, so that it may come later than the log needs it.
         if let Some(order) = self.spare.take() {
-            let doing = "making a spare segment";
-            let made = order.make().map_err(|source| Fatal::Io { doing, source })?;
-            self.wal.put_spare(made);
+            self.wal.put_spare(order.make());
         }
         self.spare = self.wal.order_spare();
         Ok(highest)

@@ -164,7 +164,7 @@ impl World {
         let request = self.next_request();
         self.operator.asked = Some((request, self.now));
         let what = format_args!("operator asks n{target}: {change:?}");
-        self.trace.note(self.now, 81, &[target, request.0], what);
+        self.trace.note(self.now, 81, &[target, request.number], what);
         let told = ToMember::Told(self.members[&target].life, Input::Change(request, change));
         self.plan_in(MS, Happening::Member(target, told));
     }
@@ -205,8 +205,8 @@ impl World {
     /// A member has answered the operator.
     pub(super) fn changed(&mut self, request: RequestId, result: Result<(), ChangeError>) {
         let done = u64::from(result.is_ok());
-        let what = format_args!("operator is told of {}: {result:?}", request.0);
-        self.trace.note(self.now, 82, &[request.0, done], what);
+        let what = format_args!("operator is told of {}: {result:?}", request.number);
+        self.trace.note(self.now, 82, &[request.number, done], what);
         if self.operator.asked.is_none_or(|(asked, _)| asked != request) {
             return;
         }

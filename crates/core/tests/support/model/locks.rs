@@ -2,9 +2,9 @@
 
 use fencepost_core::command::{
     Acquire, AcquireAs, AcquireMany, Action, Caller, Cancel, CancelTarget, ForceRelease, LeaseRef,
-    Mode, RenewAs, Wait,
+    Mode, RenewAs, RenewHeld, Wait,
 };
-use fencepost_core::{LeaseId, LockName};
+use fencepost_core::{ClientId, LeaseId, LockName};
 
 use super::keys::{key, text, utf8};
 use super::{Answer, Item, Lease, Model, NEVER, Told, fits};
@@ -39,15 +39,13 @@ impl Model {
             Action::DeleteLock(one) if self.queue(&utf8(&one.name)).is_empty() => text("done"),
             Action::DeleteLock(_) => Err("lock_in_use".into()),
             Action::AcquireAs(one) => self.acquire_as(one),
-            Action::RenewAs(one) => self.renew_as(one),
-            Action::ReleaseAs(one) => {
-                let lock = utf8(&one.name);
-                let Some(lease) = self.owner(one.client.as_str(), &lock) else {
-                    return text(if self.queue(&lock).is_empty() { "not found" } else { "denied" });
-                };
-                self.remove(&key(&lock, lease), "Cancelled", "Cancelled");
-                text("released")
+            Action::RenewAs(one) => self.renew_as(one, None),
+            Action::RenewHeld(one) => {
+                let RenewHeld { name, client, ttl, token } = one.clone();
+                self.renew_as(&RenewAs { name, client, ttl }, Some(token.0))
             }
+            Action::ReleaseAs(one) => self.release_as(&one.name, &one.client, None),
+            Action::ReleaseHeld(one) => self.release_as(&one.name, &one.client, Some(one.token.0)),
             other => unreachable!("the model does not cover {other:?}"),
         }
     }
@@ -142,12 +140,28 @@ impl Model {
         self.join(vec![(lock, Mode::Exclusive)], id, acquire.wait, false)
     }
 
-    fn renew_as(&mut self, renew: &RenewAs) -> Told {
+    fn release_as(&mut self, name: &[u8], client: &ClientId, token: Option<u64>) -> Told {
+        let lock = utf8(name);
+        let Some(lease) = self.owner(client.as_str(), &lock) else {
+            return text(if self.queue(&lock).is_empty() { "not found" } else { "denied" });
+        };
+        let item = self.item(&key(&lock, lease)).cloned().expect("the lease lives with it");
+        if token.is_some_and(|token| token != item.created) {
+            return Err(if item.held { "token_mismatch" } else { "not_holder" }.into());
+        }
+        self.remove(&item.key, "Cancelled", "Cancelled");
+        text("released")
+    }
+
+    fn renew_as(&mut self, renew: &RenewAs, token: Option<u64>) -> Told {
         let lock = utf8(&renew.name);
         let Some(lease) = self.owner(renew.client.as_str(), &lock) else {
             return text(if self.queue(&lock).is_empty() { "not found" } else { "denied" });
         };
         let item = self.item(&key(&lock, lease)).cloned().expect("the lease lives with it");
+        if item.held && token.is_some_and(|token| token != item.created) {
+            return Err("token_mismatch".into());
+        }
         self.join_again(&item, renew.ttl.0, Wait::Try)
     }
 

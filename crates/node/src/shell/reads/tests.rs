@@ -8,7 +8,7 @@ use fencepost_core::{Key, LogTime, Revision, State, Value};
 use super::super::mail::Mailbox;
 use super::*;
 
-const LINE: u32 = 3;
+const LINE: u64 = 3;
 
 struct Answers(SyncSender<(RequestId, Delivery)>);
 
@@ -59,7 +59,7 @@ impl Bench {
     fn answered(&mut self) -> Vec<(u64, Result<Found, ProposeError>)> {
         self.mail.flush();
         let answers = self.answers.try_iter().map(|(request, delivery)| match delivery {
-            Delivery::Found(found) => (request.0 & u64::from(u32::MAX), found),
+            Delivery::Found(found) => (request.number, found),
             other => panic!("no query has this answer: {other:?}"),
         });
         answers.collect()
@@ -71,7 +71,7 @@ impl Bench {
 }
 
 fn request(number: u64) -> RequestId {
-    RequestId(u64::from(LINE) << 32 | number)
+    RequestId { line: LINE, number }
 }
 
 fn put(key: &str) -> Command {

@@ -36,7 +36,7 @@ async fn an_owner_takes_keeps_and_gives_back_a_lock() {
     let release = |who: &str| json!({"name": "jobs/a", "client_id": who});
     http.post("/v1/locks/release", &release("bob")).await.problem(409, "not_owner");
     let given = http.post("/v1/locks/release", &release("alice")).await.ok();
-    assert_eq!(given, json!({"name": "jobs/a", "released": true}));
+    assert_eq!(given, json!({"name": "jobs/a", "released": true, "token": token}));
     let given = http.post("/v1/locks/release", &release("alice")).await.ok();
     assert_eq!(given["released"], false);
     http.post("/v1/locks/renew", &renew("alice", Value::Null)).await.problem(409, "not_holder");
@@ -278,7 +278,7 @@ async fn the_cluster_and_the_description_can_be_asked_for() {
     assert_eq!(description["openapi"], "3.1.0");
     // Whatever is described is there, and nothing else is.
     let paths = description["paths"].as_object().expect("it has paths");
-    assert_eq!(paths.len(), 18);
+    assert_eq!(paths.len(), 20);
     for (path, methods) in paths {
         let is_get = methods.get("get").is_some();
         if is_get && path != "/v1/watch" {
@@ -294,6 +294,6 @@ async fn the_cluster_and_the_description_can_be_asked_for() {
     for path in ["/v1", "/v1/", "/v1/nowhere", "/v1/locks/", "/v1/locks/acquire/x", "/v1/lock"] {
         http.get(path).await.problem(404, "path_unknown");
     }
-    http.request("DELETE /v1/locks", &[], b"").await;
+    http.request("DELETE /v1/status", &[], b"").await;
     http.answer().await.problem(405, "method_unknown");
 }

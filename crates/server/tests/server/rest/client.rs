@@ -74,7 +74,8 @@ impl Http {
 
     /// Sends the head of a request with these headers, and a body.
     pub(super) async fn request(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) {
-        let mut head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n", body.len());
+        let mut head =
+            format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

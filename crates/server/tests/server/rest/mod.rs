@@ -3,6 +3,7 @@
 mod bodies;
 mod calls;
 mod client;
+mod holdings;
 mod limits;
 mod nodes;
 mod waiting;

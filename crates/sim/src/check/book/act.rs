@@ -28,6 +28,9 @@ impl Book {
             (Some(Action::RenewAs(renew)), Outcome::Renewed(grant)) => {
                 self.extend_lease(page, grant.lease, Some(renew.ttl), sent_at);
             }
+            (Some(Action::RenewHeld(renew)), Outcome::Renewed(grant)) => {
+                self.extend_lease(page, grant.lease, Some(renew.ttl), sent_at);
+            }
             _ if is_repeat => {}
             (Some(Action::LeaseGrant(asked)), Outcome::LeaseGranted(granted)) => {
                 self.open_lease(page, asked, granted, sent_at);

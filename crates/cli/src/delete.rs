@@ -9,7 +9,7 @@ use crate::common::{Common, block_on};
 use crate::failure::Told as _;
 use crate::words::plain;
 
-/// Forget a lock that nobody holds or wants
+/// Forget a free lock without waiters
 ///
 /// A lock that is held or waited for is refused. Tokens that were taken away stay refused.
 #[derive(clap::Args)]

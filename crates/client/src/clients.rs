@@ -44,7 +44,7 @@ impl Client {
         Ok((answer.clients, answer.more))
     }
 
-    /// Forgets a lock that nobody holds or wants.
+    /// Forgets a free lock without waiters.
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ pub enum Mutant {
     WitnessLostOnLeaderChange,
     /// A restarted member votes without waiting for the introductions of the others.
     VoteBeforeHandshake,
-    /// Nobody notices that two processes run from copies of one directory.
+    /// Two processes that run from copies of one directory are not detected.
     CopiedDirectoryIgnored,
 }
 

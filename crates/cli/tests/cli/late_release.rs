@@ -144,7 +144,7 @@ fn text(world: &World, place: usize) -> Late {
 }
 
 impl Late {
-    /// Sends the release to a member that stands still, and waits in vain for an answer.
+    /// Sends the release to a stopped member, and times out.
     fn send(&mut self, patience: Duration) {
         match self {
             Late::Plain(stream, release) => {

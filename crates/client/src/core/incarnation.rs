@@ -7,7 +7,7 @@
 //! twice is not sent to two incarnations; a member that was left over from before the restore does
 //! not end the leases of the restored cluster.
 //!
-//! Within one incarnation revisions only grow. If an answer that is told to be current has a lower
+//! Within one incarnation revisions only grow. If an answer that claims to be current has a lower
 //! revision than the session had seen when it asked, the data of the cluster was set back to an older
 //! copy. What the session holds may be held by another then, so it ends as well, and the answer is not
 //! believed.

@@ -244,7 +244,7 @@ pub(super) struct ForgottenLock {
     name: String,
 }
 
-/// Forget a lock that nobody holds or wants
+/// Forget a free lock without waiters
 ///
 /// One that is held or waited for is refused with `lock_in_use`. A fence floor stays: no token of
 /// before becomes valid again. A lock-delay ends.

@@ -140,7 +140,7 @@ impl Book {
                 }
                 self.end_grant(page, &name, holding.token, Cause::Deleted, true);
             }
-            // A lock that is taken at once: the holder is told why, and has no time.
+            // A lock that is taken at once: the event carries the reason, and the holder has no time.
             EventKind::ForceAsked { until, .. } if *until <= page.now => {}
             EventKind::ForceAsked { holding, until, .. } => {
                 if let Some(place) = self.place_mut(&name, &holding.key) {

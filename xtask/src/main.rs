@@ -7,10 +7,12 @@
 //! [`dispatch`].
 
 mod bench;
+mod cluster;
 mod command;
 mod contract;
 mod etcd3;
 mod fix;
+mod load;
 mod open_metrics;
 mod pyjwt;
 mod python;
@@ -22,6 +24,7 @@ mod stores;
 mod test;
 mod tidy;
 mod upgrade;
+mod usage;
 mod verify;
 
 use std::env;

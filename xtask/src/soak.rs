@@ -4,6 +4,7 @@
 //! Planted bugs first: if the checkers have gone blind, the hours after that prove nothing.
 
 mod resources;
+mod slow_disk;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     only: Option<Part>,
 
-    /// Program that suffers resource faults [default: a release build]
+    /// Program that suffers faults of resources and of the disk [default: a release build]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
@@ -52,13 +53,21 @@ pub(crate) struct Args {
 enum Part {
     /// Floods, stalled readers and few descriptors, with real processes
     Resources,
+    /// A member whose disk is slow, then fails, with real processes
+    SlowDisk,
+    /// Real processes under a lock, and releases that a stopped member reads late
+    Processes,
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     let minutes = (60 * args.hours).to_string();
     let mut steps = Steps::default();
-    if args.only == Some(Part::Resources) {
-        steps.run("resource faults", || resources::run(root, args.program.as_deref()))?;
+    if let Some(part) = args.only {
+        match part {
+            Part::Resources => resources(root, args, &mut steps)?,
+            Part::SlowDisk => slow_disk(root, args, &mut steps)?,
+            Part::Processes => processes(root, &mut steps)?,
+        }
         eprintln!("xtask soak: {}", steps.summary());
         return Ok(());
     }
@@ -67,17 +76,30 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
         simulate(root, &["--meta", "--fresh", "--seeds", META_SEEDS])
     })?;
     steps.run("rolling upgrade", || upgrade::run(root, &upgrade::Args::default()))?;
+    processes(root, &mut steps)?;
+    resources(root, args, &mut steps)?;
+    slow_disk(root, args, &mut steps)?;
+    steps.run("beside a real etcd", || differential(root))?;
+    steps.run("fresh seeds", || simulate(root, &["--fresh", "--minutes", &minutes, "--kinds"]))?;
+    eprintln!("xtask soak: {}", steps.summary());
+    Ok(())
+}
+
+fn processes(root: &Path, steps: &mut Steps) -> anyhow::Result<()> {
     steps.run("processes under a lock", || {
         cargo_with(root, &PROCESSES, &[("FENCEPOST_LOCK_SOAK", "1")])
     })?;
     steps.run("late releases", || {
         cargo_with(root, &LATE_RELEASE, &[("FENCEPOST_LATE_RELEASES", LATE_RELEASES)])
-    })?;
-    steps.run("resource faults", || resources::run(root, args.program.as_deref()))?;
-    steps.run("beside a real etcd", || differential(root))?;
-    steps.run("fresh seeds", || simulate(root, &["--fresh", "--minutes", &minutes, "--kinds"]))?;
-    eprintln!("xtask soak: {}", steps.summary());
-    Ok(())
+    })
+}
+
+fn resources(root: &Path, args: &Args, steps: &mut Steps) -> anyhow::Result<()> {
+    steps.run("resource faults", || resources::run(root, args.program.as_deref()))
+}
+
+fn slow_disk(root: &Path, args: &Args, steps: &mut Steps) -> anyhow::Result<()> {
+    steps.run("a slow disk", || slow_disk::run(root, args.program.as_deref()))
 }
 
 fn differential(root: &Path) -> anyhow::Result<()> {

@@ -5,9 +5,6 @@
 //! before it, or if the feature level does not rise when the last member is upgraded, or rises
 //! before. Refuses: to guess the older build. It is built from a revision of this repository.
 
-mod cluster;
-mod load;
-
 use std::fs;
 use std::path::Path;
 
@@ -15,8 +12,8 @@ use anyhow::{Context as _, ensure};
 
 use crate::bench::baseline::{self, Wanted};
 use crate::bench::build::{Build, FENCEPOST};
-use cluster::Cluster;
-use load::Load;
+use crate::cluster::Cluster;
+use crate::load::Load;
 
 /// The last revision of feature level 1.
 const LEVEL_1: &str = "05ddd71a70bbe8d20a6b18b610e51653e17d74d8";

@@ -1,8 +1,13 @@
 //! What clients and surroundings do to a node.
 
 use std::any::Any;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use anyhow::Context as _;
 use socket2::{Domain, Socket, Type};
@@ -22,6 +27,13 @@ const STREAMS: u32 = 64;
 /// Descriptors of a node that has few.
 const DESCRIPTORS_MAX: u32 = 256;
 
+/// The disk of a node that has a small one, and what is left of it when something else fills it.
+const DISK_MIB: u32 = 512;
+const DISK_LEFT_BYTES: u64 = 2 << 20;
+/// Names of processes: not UTF-8 once the kernel has cut it, not UTF-8 at all, and one that looks like
+/// the fields that follow the name.
+const ODD_NAMES: [&[u8]; 3] = ["проверка-сети".as_bytes(), b"\xff\xfe", b"a) S 1 1 (\n\xff"];
+
 /// What lasts until it is dropped.
 type Applied = Box<dyn Any>;
 
@@ -30,7 +42,18 @@ pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) log: Log,
     pub(super) descriptors_max: Option<u32>,
+    /// The size of a file system for its data directory alone.
+    pub(super) disk_mib: Option<u32>,
+    pub(super) others: Others,
     pub(super) apply: fn(&Node) -> anyhow::Result<Applied>,
+}
+
+/// What other clients can expect while a fault lasts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    Served,
+    /// Served, or refused with this code; at least one of them is refused.
+    Refused(&'static str),
 }
 
 /// Where the node logs to.
@@ -42,16 +65,23 @@ pub(super) enum Log {
 }
 
 const fn fault(name: &'static str, apply: fn(&Node) -> anyhow::Result<Applied>) -> Fault {
-    Fault { name, log: Log::File, descriptors_max: None, apply }
+    let log = Log::File;
+    Fault { name, log, descriptors_max: None, disk_mib: None, others: Others::Served, apply }
 }
 
-pub(super) const FAULTS: [Fault; 6] = [
+pub(super) const FAULTS: [Fault; 8] = [
     fault("idle connections", idle_connections),
     fault("connections that begin a frame", half_frames),
     fault("unfinished messages", unfinished_messages),
     fault("windows of zero", windows_of_zero),
     Fault { log: Log::Stalled, ..fault("stalled log reader", nothing) },
     Fault { descriptors_max: Some(DESCRIPTORS_MAX), ..fault("few descriptors", few_descriptors) },
+    fault("odd process names", odd_process_names),
+    Fault {
+        disk_mib: Some(DISK_MIB),
+        others: Others::Refused("disk_full"),
+        ..fault("full disk", full_disk)
+    },
 ];
 
 fn nothing(_: &Node) -> anyhow::Result<Applied> {
@@ -121,4 +151,45 @@ fn windows_of_zero(node: &Node) -> anyhow::Result<Applied> {
 
 fn few_descriptors(node: &Node) -> anyhow::Result<Applied> {
     flood(node, FLOOD, b"\xf0fence\n\x01")
+}
+
+/// A process. It ends with this.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn odd_process_names(node: &Node) -> anyhow::Result<Applied> {
+    let folder = node.data.with_file_name("odd");
+    fs::create_dir_all(&folder)?;
+    let mut running = Vec::new();
+    for name in ODD_NAMES {
+        let program = folder.join(OsStr::from_bytes(name));
+        fs::copy("/bin/sleep", &program).context("copy a program under an odd name")?;
+        let process = Command::new(&program).arg("3600").spawn();
+        running.push(Process(process.context("start a program with an odd name")?));
+    }
+    Ok(Box::new(running))
+}
+
+/// A file that takes what is left of a disk.
+struct Ballast(PathBuf);
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok();
+    }
+}
+
+fn full_disk(node: &Node) -> anyhow::Result<Applied> {
+    let ballast = Ballast(node.data.with_file_name("ballast"));
+    let mut file = File::create(&ballast.0)?;
+    while file.write_all(&[0; 1 << 20]).is_ok() {}
+    let size = file.metadata()?.len();
+    file.set_len(size.saturating_sub(DISK_LEFT_BYTES))?;
+    Ok(Box::new(ballast))
 }

@@ -1,7 +1,6 @@
 //! A node as a process, what it uses, and clients of it.
 
-use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
+use super::disk::SmallDisk;
 use super::faults::{ADDRESS_CONNECTIONS_MAX, Fault, Log};
 use super::until;
+use crate::usage::Usage;
 
 /// How many values are stored before a fault, and how large each is: what a client that does not
 /// read can pin.
@@ -22,35 +23,29 @@ pub(super) struct Node {
     program: PathBuf,
     process: Child,
     pub(super) address: SocketAddr,
-}
-
-/// What a process uses.
-pub(super) struct Usage {
-    pub(super) rss: u64,
-    pub(super) descriptors: u64,
-    pub(super) threads: u64,
-}
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = self.rss >> 20;
-        write!(f, "{mib} MiB, {} descriptors, {} threads", self.descriptors, self.threads)
-    }
+    /// Where others find its data directory.
+    pub(super) data: PathBuf,
 }
 
 impl Node {
     /// Starts one on a directory, and waits until it serves.
-    pub(super) fn start(program: &Path, data: &Path, fault: &Fault) -> anyhow::Result<Node> {
+    pub(super) fn start(
+        program: &Path,
+        data: &Path,
+        fault: &Fault,
+        disk: Option<&SmallDisk>,
+    ) -> anyhow::Result<Node> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let script = match fault.descriptors_max {
             Some(max) => format!("ulimit -n {max} && exec \"$0\" \"$@\""),
             None => "exec \"$0\" \"$@\"".to_owned(),
         };
-        let mut command = Command::new("sh");
+        let mut command = disk.map_or_else(|| Command::new("sh"), |disk| disk.enter("sh"));
+        let home = disk.map_or(data.join("node"), |disk| disk.at().join("node"));
         command.args(["-c", &script]).arg(program).args(["serve", "--listen"]);
         command.arg(address.to_string()).args(["--peer-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(data.join("node"));
+        command.arg(&home);
         command.args(["--connections-per-address", ADDRESS_CONNECTIONS_MAX]).stdin(Stdio::null());
         match fault.log {
             Log::File => {
@@ -64,7 +59,8 @@ impl Node {
             }
         }
         let process = command.spawn().context("start the node")?;
-        let node = Node { program: program.to_owned(), process, address };
+        let data = PathBuf::from(format!("/proc/{}/root{}", process.id(), home.display()));
+        let node = Node { program: program.to_owned(), process, address, data };
         until("the node serves", || Ok(node.serve_one("start", "5s").ok()))?;
         Ok(node)
     }
@@ -75,12 +71,13 @@ impl Node {
         program: &Path,
         data: &Path,
         fault: &Fault,
+        disk: Option<&SmallDisk>,
     ) -> anyhow::Result<()> {
         let asked = Command::new("kill").arg(self.process.id().to_string()).status()?;
         ensure!(asked.success(), "the node has ended by itself");
         let ended = until("the node stops", || Ok(self.process.try_wait()?))?;
         ensure!(ended.success(), "the node has ended with {ended}");
-        *self = Node::start(program, data, fault)?;
+        *self = Node::start(program, data, fault, disk)?;
         Ok(())
     }
 
@@ -123,18 +120,7 @@ impl Node {
 
     /// What it uses now.
     pub(super) fn usage(&self) -> anyhow::Result<Usage> {
-        let home = PathBuf::from(format!("/proc/{}", self.process.id()));
-        let status = fs::read_to_string(home.join("status")).context("the node has ended")?;
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        let missing = || "the system says what a process uses";
-        Ok(Usage {
-            rss: number("VmRSS:").with_context(missing)? << 10,
-            threads: number("Threads:").with_context(missing)?,
-            descriptors: fs::read_dir(home.join("fd"))?.count() as u64,
-        })
+        Usage::of(self.process.id())
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 /// How long a state may take to come about before the run fails.
-pub(super) const STATE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const STATE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Three processes. They end with this.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     members: Vec<Member>,
     initial: String,
 }
@@ -31,7 +31,7 @@ struct Member {
 
 impl Cluster {
     /// Starts three members of one build.
-    pub(super) fn start(folder: &Path, build: &Path) -> anyhow::Result<Cluster> {
+    pub(crate) fn start(folder: &Path, build: &Path) -> anyhow::Result<Cluster> {
         let mut members = Vec::new();
         for name in ["n1", "n2", "n3"] {
             members.push(Member {
@@ -54,13 +54,13 @@ impl Cluster {
     }
 
     /// Where clients reach the members.
-    pub(super) fn endpoints(&self) -> String {
+    pub(crate) fn endpoints(&self) -> String {
         let urls = self.members.iter().map(|one| format!("http://127.0.0.1:{}", one.client_port));
         urls.collect::<Vec<_>>().join(",")
     }
 
     /// Restarts a member with another build, and waits until every member serves.
-    pub(super) fn replace(&mut self, member: usize, build: &Path) -> anyhow::Result<()> {
+    pub(crate) fn replace(&mut self, member: usize, build: &Path) -> anyhow::Result<()> {
         let name = self.members[member].name.clone();
         eprintln!("    {name} continues with {}", build.display());
         self.members[member].stop()?;
@@ -68,8 +68,39 @@ impl Cluster {
         self.wait_until_served(build)
     }
 
+    /// The process of a member.
+    pub(crate) fn process_id(&self, member: usize) -> anyhow::Result<u32> {
+        let process = self.members[member].process.as_ref();
+        process.map(Child::id).context("the member was stopped")
+    }
+
+    /// Waits until the process of a member has failed, and returns its log.
+    pub(crate) fn wait_for_failure(&mut self, member: usize) -> anyhow::Result<String> {
+        let member = &mut self.members[member];
+        let process = member.process.as_mut().context("the member was stopped")?;
+        let status = until("a member fails", || Ok(process.try_wait()?))?;
+        ensure!(!status.success(), "{} has ended as if nothing had happened", member.name);
+        member.process = None;
+        Ok(fs::read_to_string(&member.log)?)
+    }
+
+    /// Where the leader is in the list of members.
+    pub(crate) fn leader(&self, build: &Path) -> anyhow::Result<usize> {
+        until("there is a leader", || {
+            let arguments = ["--endpoints", &self.endpoints(), "status"];
+            let shown = Command::new(build).args(arguments).stderr(Stdio::null()).output()?;
+            let text = String::from_utf8(shown.stdout)?;
+            let line =
+                text.lines().find(|line| line.split_whitespace().any(|word| word == "leader"));
+            let named = |one: &Member| {
+                line.is_some_and(|line| line.split_whitespace().any(|word| word == one.name))
+            };
+            Ok(self.members.iter().position(named))
+        })
+    }
+
     /// Checks that a build does not start on the directory of a member. The member stays stopped.
-    pub(super) fn refuses(&mut self, member: usize, build: &Path) -> anyhow::Result<()> {
+    pub(crate) fn refuses(&mut self, member: usize, build: &Path) -> anyhow::Result<()> {
         let member = &mut self.members[member];
         member.stop()?;
         member.start(build, &self.initial)?;
@@ -85,7 +116,7 @@ impl Cluster {
     }
 
     /// The feature level, as a member that runs the new build shows it.
-    pub(super) fn feature_level(&self, new: &Path) -> anyhow::Result<u32> {
+    pub(crate) fn feature_level(&self, new: &Path) -> anyhow::Result<u32> {
         until("the feature level is shown", || {
             let arguments = ["--endpoints", &self.endpoints(), "-o", "json", "limits", "show"];
             let shown = Command::new(new).args(arguments).stderr(Stdio::null()).output()?;
@@ -96,7 +127,7 @@ impl Cluster {
         })
     }
 
-    pub(super) fn wait_for_feature_level(&self, new: &Path, level: u32) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_feature_level(&self, new: &Path, level: u32) -> anyhow::Result<()> {
         until("the feature level has risen", || {
             Ok((self.feature_level(new)? == level).then_some(()))
         })
@@ -154,7 +185,7 @@ impl Drop for Member {
 
 /// Looks again until there is something.
 #[expect(clippy::disallowed_methods, reason = "real processes have no clock but the real one")]
-pub(super) fn until<T>(
+pub(crate) fn until<T>(
     what: &str,
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, ensure};
 
-use super::cluster::until;
+use crate::cluster::until;
 
 /// Threads that compete for one lock, for each build.
 const COMPETITORS: usize = 2;
@@ -21,7 +21,7 @@ echo "$FENCEPOST_TOKEN" >> "$RUN/tokens"
 rmdir "$RUN/inside""#;
 
 /// The clients.
-pub(super) struct Load {
+pub(crate) struct Load {
     folder: PathBuf,
     holders: Vec<Child>,
     is_over: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Starts a holder and competitors of each build.
-    pub(super) fn start(
+    pub(crate) fn start(
         folder: &Path,
         endpoints: &str,
         builds: [&Path; 2],
@@ -62,13 +62,13 @@ impl Load {
     }
 
     /// Waits until the competitors have had the lock so many times more.
-    pub(super) fn wait_for_cycles(&self, more: usize) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_cycles(&self, more: usize) -> anyhow::Result<()> {
         let goal = self.tokens()?.len() + more;
         until("the competitors take the lock", || Ok((self.tokens()?.len() >= goal).then_some(())))
     }
 
     /// Checks what the clients saw, and says how often the lock changed hands.
-    pub(super) fn finish(mut self) -> anyhow::Result<usize> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<usize> {
         self.end_competitors();
         for (number, holder) in self.holders.iter_mut().enumerate() {
             let ended = holder.try_wait()?;

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: while a fault lasts, other clients are served within their deadline and a holder with
 //! a TTL of 5 s keeps its lock; afterwards memory, descriptors and threads return to near where they
-//! were, and a restart succeeds. Below the disk reserve others are refused instead, with the reason.
+//! were, and a restart succeeds. Without free descriptors or disk space others are refused instead,
+//! with the reason.
 
 mod disk;
 mod faults;

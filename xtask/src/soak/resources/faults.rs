@@ -52,7 +52,7 @@ pub(super) struct Fault {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
     Served,
-    /// Served, or refused with this code; at least one of them is refused.
+    /// Served, or refused with these words; at least one of them is refused.
     Refused(&'static str),
 }
 
@@ -75,7 +75,12 @@ pub(super) const FAULTS: [Fault; 8] = [
     fault("unfinished messages", unfinished_messages),
     fault("windows of zero", windows_of_zero),
     Fault { log: Log::Stalled, ..fault("stalled log reader", nothing) },
-    Fault { descriptors_max: Some(DESCRIPTORS_MAX), ..fault("few descriptors", few_descriptors) },
+    // The flood takes all connections that its descriptors allow.
+    Fault {
+        descriptors_max: Some(DESCRIPTORS_MAX),
+        others: Others::Refused("cannot reach the service"),
+        ..fault("few descriptors", few_descriptors)
+    },
     fault("odd process names", odd_process_names),
     Fault {
         disk_mib: Some(DISK_MIB),
@@ -120,22 +125,17 @@ fn half_frames(node: &Node) -> anyhow::Result<Applied> {
 }
 
 fn unfinished_messages(node: &Node) -> anyhow::Result<Applied> {
-    let mut open = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let mut client = http2::Client::open(connect(node.address)?, None)?;
+    misbehave(node, None, |client| {
         for stream in 0..STREAMS {
             client.begin(stream, "/etcdserverpb.KV/Put")?;
             client.send(stream, &http2::message(1 << 20, 8 << 10), false)?;
         }
-        open.push(client);
-    }
-    Ok(Box::new(open))
+        Ok(())
+    })
 }
 
 fn windows_of_zero(node: &Node) -> anyhow::Result<Applied> {
-    let mut open = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let mut client = http2::Client::open(connect(node.address)?, Some(0))?;
+    misbehave(node, Some(0), |client| {
         for stream in 0..STREAMS {
             let path = match stream % 2 {
                 0 => "/etcdserverpb.Maintenance/Snapshot",
@@ -144,8 +144,31 @@ fn windows_of_zero(node: &Node) -> anyhow::Result<Applied> {
             client.begin(stream, path)?;
             client.send(stream, &http2::message(0, 0), true)?;
         }
-        open.push(client);
+        Ok(())
+    })
+}
+
+/// Does the same on many connections, and keeps those that the server has not closed meanwhile. The
+/// first one must last that long.
+fn misbehave(
+    node: &Node,
+    window: Option<u32>,
+    calls: impl Fn(&mut http2::Client) -> anyhow::Result<()>,
+) -> anyhow::Result<Applied> {
+    let mut open = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let called = connect(node.address).and_then(|stream| {
+            let mut client = http2::Client::open(stream, window)?;
+            calls(&mut client)?;
+            Ok(client)
+        });
+        match called {
+            Ok(client) => open.push(client),
+            Err(why) if open.is_empty() => return Err(why.context("the first connection")),
+            Err(_) => {}
+        }
     }
+    eprintln!("     {} of {CONNECTIONS} connections kept", open.len());
     Ok(Box::new(open))
 }
 

@@ -22,6 +22,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    acquire_after_expiry
     acquisition_cases
     apply_lease_expire
     apply_lock_acquire
@@ -83,6 +84,7 @@ scripts! {
     group_answer_not_completed
     hazelcast_15405_crashed_holder
     heartbeat
+    held_until_the_deadline
     history_keeps_the_present_revision
     hold_budget
     hold_max

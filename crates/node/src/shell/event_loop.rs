@@ -127,6 +127,14 @@ pub(super) fn run(inbox: &Arc<Inbox>) -> (Ended, Vec<Box<dyn Observer>>) {
     event_loop.end(ended)
 }
 
+/// When the node is told again that time goes by, if it was to be told at `due` and is told `now`.
+///
+/// A tick that is late is not made up for: a machine that stood still must not take its own sleep for
+/// the leader's death.
+fn tick_after(due: Instant, now: Instant) -> Instant {
+    (due + TICK).max(now)
+}
+
 impl EventLoop {
     /// Takes a turn, on whatever thread this is.
     pub(super) fn turn(&mut self) {
@@ -186,9 +194,7 @@ impl EventLoop {
         self.turn.happenings = happenings;
         if now >= *self.turn.next_tick.get_or_insert(now) {
             self.turn.inputs.push(Input::Tick);
-            // A tick that is late is not made up for: a machine that stood still must not take its
-            // own sleep for the leader's death.
-            self.turn.next_tick = self.turn.next_tick.map(|tick| (tick + TICK).max(now));
+            self.turn.next_tick = self.turn.next_tick.map(|tick| tick_after(tick, now));
             self.server.relieve(now);
         }
         self.handle(now);
@@ -438,5 +444,26 @@ impl EventLoop {
             drop(worker.join());
         }
         (ended, self.observers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirements: S1-056.
+    #[test]
+    fn node_is_ticked_every_ten_milliseconds() {
+        let millis = Duration::from_millis;
+        let begun = edge::now();
+        let mut due = begun;
+        for number in 1..=100 {
+            due = tick_after(due, due + millis(number % 10));
+            assert_eq!(due - begun, millis(10 * number));
+        }
+        // Half a second in which the machine stood still counts as one tick.
+        let late = due + millis(500);
+        assert_eq!(tick_after(due, late), late);
+        assert_eq!(tick_after(late, late), late + millis(10));
     }
 }

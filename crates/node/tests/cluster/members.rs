@@ -12,7 +12,7 @@ fn put(key: &str) -> Action {
 }
 
 /// Asks whoever leads until the change is done.
-fn insist(cluster: &mut Cluster, change: &Change) {
+pub(crate) fn insist(cluster: &mut Cluster, change: &Change) {
     let passing = |error: &ChangeError| {
         matches!(
             error,
@@ -34,7 +34,7 @@ fn insist(cluster: &mut Cluster, change: &Change) {
     panic!("{change:?} never came to pass");
 }
 
-fn join(cluster: &mut Cluster, id: u64) {
+pub(crate) fn join(cluster: &mut Cluster, id: u64) {
     let member = cluster.newcomer(id);
     insist(cluster, &Change::Add(member));
     insist(cluster, &Change::Promote(id));

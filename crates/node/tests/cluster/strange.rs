@@ -3,7 +3,7 @@
 
 use fencepost_core::command::Put;
 use fencepost_core::{Action, Key};
-use fencepost_node::io::{Input, PeerMessage};
+use fencepost_node::io::Input;
 use fencepost_node::node::LOG_CONTRADICTED;
 use raft::prelude::{ConfState, Entry, Message, Snapshot, SnapshotMetadata};
 
@@ -75,19 +75,12 @@ fn whatever_a_peer_says_no_node_panics() {
             let node = cluster.node(to);
             let (term, last) = (node.role().term, node.machine().applied());
             let message = Message { to, from, ..strange(&mut dice, term, last) };
-            let bytes = prost_for_raft::Message::encode_to_vec(&message);
-            cluster.input(to, Input::Peer(from, PeerMessage::Raft(bytes)));
+            cluster.deliver(&message);
             cluster.run(3 * MS);
         }
         let is_clean = |why: &String| why == LOG_CONTRADICTED;
         assert!(cluster.halted.values().all(is_clean), "seed {seed}: {:?}", cluster.halted);
     }
-}
-
-/// A message of the engine to the leader of three, from one of its followers.
-fn say(cluster: &mut Cluster, message: &Message) {
-    let bytes = prost_for_raft::Message::encode_to_vec(message);
-    cluster.input(message.to, Input::Peer(message.from, PeerMessage::Raft(bytes)));
 }
 
 #[test]
@@ -101,15 +94,15 @@ fn a_doubled_question_lets_no_old_answer_confirm_a_newer_one() {
     let asked = Entry { data: context.clone(), ..Entry::default() };
     let question = Message { to, from, entries: vec![asked], ..Message::default() };
     let question = Message { msg_type: 15, ..question };
-    say(&mut cluster, &question);
+    cluster.deliver(&question);
     cluster.run(20 * MS);
     // From here on another one may lead: nobody confirms anything.
     (1..=3).for_each(|id| cluster.isolate(id));
     let read = request(1_000_001);
     cluster.input(to, Input::Read(read));
-    say(&mut cluster, &question);
+    cluster.deliver(&question);
     let term = cluster.node(to).role().term;
     let answer = Message { msg_type: 9, to, from, term, context, ..Message::default() };
-    say(&mut cluster, &answer);
+    cluster.deliver(&answer);
     assert!(!cluster.reads.contains(&read.number), "an old answer has confirmed a newer question");
 }

@@ -19,6 +19,8 @@ use fencepost_node::snapshot_keeper::{SnapshotKeeper, SnapshotTask, Source, read
 use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
 use fencepost_node::wal::{Wal, WalConfig};
 
+use crate::messages::Sent;
+
 /// A millisecond, in microseconds.
 pub(crate) const MS: u64 = 1_000;
 
@@ -68,6 +70,8 @@ pub(crate) struct Cluster {
     pub(crate) copies: bool,
     /// Every output, as text: two runs of one seed must give the same.
     pub(crate) trace: Vec<String>,
+    /// Every message of the engine, also those that got lost.
+    pub(crate) sent: Vec<Sent>,
     pub(crate) entries_persisted: usize,
     /// What came of changes of members.
     pub(crate) changed: BTreeMap<u64, Result<(), ChangeError>>,
@@ -116,6 +120,7 @@ impl Cluster {
             latency: MS,
             copies: false,
             trace: Vec::new(),
+            sent: Vec::new(),
             entries_persisted: 0,
             changed: BTreeMap::new(),
             saved: BTreeMap::new(),
@@ -266,6 +271,7 @@ impl Cluster {
                     self.plan(sync, Happening::Synced(id, persist));
                 }
                 Output::Send(to, message) => {
+                    self.sent.extend(Sent::read(self.now, &message));
                     if self.cut.contains(&(id, to)) || self.loses(&message) {
                         continue;
                     }

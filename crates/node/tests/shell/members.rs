@@ -1,5 +1,6 @@
 //! Joining, voting, leaving, and catching up by a snapshot.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use fencepost_node::config::NodeConfig;
 use fencepost_node::io::{Change, ChangeError};
 use fencepost_node::membership::Member;
-use fencepost_node::peer::{Ask, FrameBuffer, PREAMBLE_BYTES, Preamble, Refusal, kind};
+use fencepost_node::peer::{Ask, FrameBuffer, PREAMBLE_BYTES, Preamble, Refusal, Told, kind};
 use fencepost_node::shell::cluster::Cluster;
 use fencepost_node::shell::{Ended, Freshness, Origin, Settings, StartError, start};
 
@@ -129,6 +130,24 @@ fn a_node_that_lags_behind_catches_up_by_a_snapshot() {
     assert_eq!(has(back.handle(), "k199", Freshness::Stale), Ok(true));
 }
 
+/// The answer to one question of a stranger that speaks these versions of the peer protocol.
+fn asked(address: &str, versions: Preamble, ask: &Ask) -> (u8, Vec<u8>) {
+    let mut out = Vec::new();
+    versions.put(&mut out);
+    ask.put(&mut out);
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(&out).expect("it reads");
+    let mut buffer = FrameBuffer::default();
+    let mut preamble = [0; PREAMBLE_BYTES];
+    stream.read_exact(&mut preamble).expect("it answers");
+    loop {
+        match buffer.next_frame().expect("it is a frame") {
+            Some((kind, body)) => break (kind, body.to_vec()),
+            None => drop(buffer.fill(&mut stream).expect("it answers")),
+        }
+    }
+}
+
 /// A build that speaks only version 1 of the peer protocol supports feature level 1.
 #[test]
 fn older_build_is_refused_after_the_level_is_raised() {
@@ -136,22 +155,45 @@ fn older_build_is_refused_after_the_level_is_raised() {
     let node = &cluster.nodes()[0];
     let status = until(node, |status| status.feature_level == 2);
     let member = Member { id: 77, name: "old".to_owned(), ..Member::default() };
-    let mut out = Vec::new();
-    Preamble { lowest: 1, highest: 1 }.put(&mut out);
-    Ask::Change { cluster_id: 0, change: Change::Add(member) }.put(&mut out);
-    let mut stream = TcpStream::connect(&status.peer).expect("it listens");
-    stream.write_all(&out).expect("it reads");
-    let mut buffer = FrameBuffer::default();
-    let mut preamble = [0; PREAMBLE_BYTES];
-    stream.read_exact(&mut preamble).expect("it answers");
-    let (kind, body) = loop {
-        match buffer.next_frame().expect("it is a frame") {
-            Some((kind, body)) => break (kind, body.to_vec()),
-            None => drop(buffer.fill(&mut stream).expect("it answers")),
-        }
-    };
+    let ask = Ask::Change { cluster_id: 0, change: Change::Add(member) };
+    let (kind, body) = asked(&status.peer, Preamble { lowest: 1, highest: 1 }, &ask);
     assert_eq!(kind, kind::REFUSED);
     assert_eq!(Refusal::read(&body), Some(Refusal::Version { lowest: 2, highest: 2 }));
+}
+
+// Requirements: S1-105.
+#[test]
+fn follower_sends_a_newcomer_on_to_the_leader() {
+    let (_folder, _, cluster) = cluster(3);
+    for node in cluster.nodes() {
+        until(node, |status| status.feature_level == 2 && status.role.leader.is_some());
+    }
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    let peer_of = |place: usize| cluster.nodes()[place % 3].handle().status().peer;
+    let member = Member { id: 77, name: "new".to_owned(), ..Member::default() };
+    let ask = Ask::Change { cluster_id: 0, change: Change::Add(member) };
+    for follower in [leader + 1, leader + 2] {
+        let (kind, body) = asked(&peer_of(follower), Preamble::OURS, &ask);
+        assert_eq!((kind, Told::read(&body)), (kind::TOLD, Some(Told::Redirect(peer_of(leader)))));
+    }
+    let (_, body) = asked(&peer_of(leader), Preamble::OURS, &ask);
+    let Some(Told::Changed { membership, .. }) = Told::read(&body) else { panic!("{body:?}") };
+    assert!(membership.contains(77) && membership.members.len() == 4);
+}
+
+// Requirements: S1-005.
+#[test]
+fn every_member_has_a_number_of_its_own() {
+    let (folder, _, cluster) = cluster(3);
+    let fourth = join(&folder.path().join("n4"), "n4", &cluster.nodes()[0]);
+    let all = || cluster.nodes().iter().chain([&fourth]);
+    let ids: BTreeSet<u64> = all().map(|node| node.handle().status().id).collect();
+    assert_eq!(ids.len(), 4, "a number is there twice: {ids:?}");
+    for node in all() {
+        until(node, |status| {
+            status.members.members.keys().copied().collect::<BTreeSet<_>>() == ids
+        });
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use fencepost_node::config::NodeConfig;
-use fencepost_node::io::{Class, ProposeError, RequestId};
+use fencepost_node::io::{Change, Class, ProposeError, RequestId};
 use fencepost_node::shell::cluster::Cluster;
 use fencepost_node::shell::{
     Delivery, Ended, Freshness, Handle, Mailbox, Notice, Observer, Query, Settings, Status, start,
@@ -73,6 +73,27 @@ fn a_killed_leader_is_replaced_and_nothing_is_lost() {
             || has(cluster.nodes()[0].handle(), &format!("k{number}"), Freshness::Linearizable);
         assert_eq!(read(), Ok(true), "k{number}");
     }
+}
+
+// Requirements: S1-097.
+#[test]
+fn stale_reads_need_no_quorum_and_all_else_does() {
+    let (_folder, _, mut cluster) = cluster(3);
+    let leader = cluster.leader(PATIENCE).expect("there is a leader");
+    let last = cluster.take(leader);
+    write(last.handle(), "k");
+    for node in cluster.nodes() {
+        node.kill();
+    }
+    let refused = [ProposeError::NoLeader, ProposeError::Indeterminate];
+    let read = has(last.handle(), "k", Freshness::Linearizable).expect_err("no quorum, no read");
+    let written = last.handle().propose_and_wait(Class::Ordinary, put("a", "v"));
+    let written = written.expect_err("no quorum, no write");
+    assert!(refused.contains(&read) && refused.contains(&written), "{read}, {written}");
+    let removal = Change::Remove(cluster.nodes()[0].handle().status().id);
+    let changed = last.handle().change_anywhere(&removal, Duration::ZERO);
+    assert!(changed.is_err(), "no quorum, no change of members");
+    assert_eq!(has(last.handle(), "k", Freshness::Stale), Ok(true));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! it, and requests that break it. No answer may be a failure of the server, and none may be other
 //! than described.
 //!
-//! The tool comes from PyPI. Where that cannot be reached, it says so and goes on.
+//! The tool comes from PyPI. Where that cannot be reached, it is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -12,6 +12,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::python::environment;
 use crate::server::Server;
+use crate::steps::Outcome;
 
 /// The versions that this was written for.
 const PACKAGES: [&str; 2] = ["schemathesis==4.32.5", "hypothesis==6.170.15"];
@@ -39,14 +40,11 @@ def before_call(context, case, kwargs):
             body["wait_ms"] = 5
 "#;
 
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path) -> anyhow::Result<Outcome> {
     let home = root.join("target/contract");
     let python = match environment(&home, &PACKAGES) {
         Ok(python) => python,
-        Err(why) => {
-            eprintln!("==> contract of the HTTP door: SKIPPED: {why:#}");
-            return Ok(());
-        }
+        Err(why) => return Ok(Outcome::Skipped(format!("{why:#}"))),
     };
     fs::write(home.join("hooks.py"), HOOKS)?;
     let server = Server::start(root, &home, "127.0.0.1:0")?;
@@ -63,5 +61,5 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let status = tool.status().context("run the tool")?;
     drop(server);
     ensure!(status.success(), "the HTTP door is not what its description says");
-    Ok(())
+    Ok(Outcome::Passed)
 }

@@ -1,7 +1,7 @@
 //! The published tests of a Python client of etcd, unmodified, against a server of ours.
 //!
 //! They want the server at etcd's own port, and packages from PyPI. Where either cannot be had, it
-//! says so and goes on.
+//! is skipped.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::python::{environment, pip, quiet};
 use crate::server::Server;
+use crate::steps::Outcome;
 
 const PACKAGE: &str = "etcd3==0.12.0";
 /// The tests are from 2020, and so must be what they are written for.
@@ -36,18 +37,14 @@ const ELSEWHERE: [&str; 4] = [
 const ADDRESS: &str = "127.0.0.1:2379";
 const TESTS: &str = "tests/test_etcd3.py";
 
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path) -> anyhow::Result<Outcome> {
     let home = root.join("target/etcd3-suite");
     let python = match prepare(&home) {
         Ok(python) => python,
-        Err(why) => {
-            eprintln!("==> tests of the Python client of etcd: SKIPPED: {why:#}");
-            return Ok(());
-        }
+        Err(why) => return Ok(Outcome::Skipped(format!("{why:#}"))),
     };
     if TcpListener::bind(ADDRESS).is_err() {
-        eprintln!("==> tests of the Python client of etcd: SKIPPED: {ADDRESS} is in use");
-        return Ok(());
+        return Ok(Outcome::Skipped(format!("{ADDRESS} is in use")));
     }
     let server = Server::start(root, &home, ADDRESS)?;
     let mut tests = Command::new(python);
@@ -60,7 +57,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let status = tests.status().context("run the tests")?;
     drop(server);
     ensure!(status.success(), "the tests of the Python client of etcd have failed");
-    Ok(())
+    Ok(Outcome::Passed)
 }
 
 /// An environment with all that the tests need, and the tests.

@@ -18,10 +18,12 @@ mod pyjwt;
 mod python;
 mod server;
 mod sim;
+mod skips;
 mod soak;
 mod steps;
 mod stores;
 mod test;
+mod test_runner;
 mod tidy;
 mod upgrade;
 mod usage;
@@ -33,6 +35,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+
+use steps::{Outcome, Steps};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -85,13 +89,21 @@ fn dispatch(verb: &Verb) -> anyhow::Result<()> {
         Verb::Verify => verify::run(&root),
         Verb::Fix => fix::run(&root),
         Verb::Tidy => tidy::run(&root),
-        Verb::Pyjwt => pyjwt::run(&root),
-        Verb::OpenMetrics => open_metrics::run(&root),
+        Verb::Pyjwt => alone("PyJWT", || pyjwt::run(&root)),
+        Verb::OpenMetrics => alone("OpenMetrics", || open_metrics::run(&root)),
         Verb::Sim(args) => sim::run(&root, args),
         Verb::Upgrade(args) => upgrade::run(&root, args),
         Verb::Soak(args) => soak::run(&root, args),
         Verb::Bench(args) => bench::run(&root, args),
     }
+}
+
+/// A step that is a verb of its own.
+fn alone(name: &'static str, step: impl FnOnce() -> anyhow::Result<Outcome>) -> anyhow::Result<()> {
+    let mut steps = Steps::default();
+    steps.run(name, step)?;
+    eprintln!("xtask: {}", steps.summary());
+    Ok(())
 }
 
 /// The workspace's root: the parent of this crate's folder.

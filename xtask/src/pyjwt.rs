@@ -1,7 +1,7 @@
 //! A signed token of a real server, verified by the JWT library of another language.
 //!
 //! The server, the command and the key set are ours; whether the token is good is decided by PyJWT.
-//! It wants a package from PyPI. Where that cannot be had, it says so and goes on.
+//! It wants a package from PyPI. Where that cannot be had, it is skipped.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::python::environment;
 use crate::server::Server;
+use crate::steps::Outcome;
 
 const PACKAGE: &str = "PyJWT[crypto]";
 const SCRIPT: &str = include_str!("pyjwt.py");
@@ -18,14 +19,11 @@ const LOCK: &str = "demo";
 /// What the command under the lock tells: its token, and the signed one.
 const TELL: &str = r#"printf '%s %s' "$FENCEPOST_TOKEN" "$FENCEPOST_SIGNED_TOKEN""#;
 
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path) -> anyhow::Result<Outcome> {
     let home = root.join("target/pyjwt");
     let python = match environment(&home, &[PACKAGE]) {
         Ok(python) => python,
-        Err(why) => {
-            eprintln!("==> a signed token verified by PyJWT: SKIPPED: {why:#}");
-            return Ok(());
-        }
+        Err(why) => return Ok(Outcome::Skipped(format!("{why:#}"))),
     };
     let server = Server::start(root, &home, "127.0.0.1:0")?;
     let told = server.ask(&["lock", LOCK, "--", "sh", "-c", TELL])?;
@@ -38,5 +36,5 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut check = check.spawn().context("run the script")?;
     check.stdin.take().context("it is piped")?.write_all(signed.as_bytes())?;
     ensure!(check.wait()?.success(), "PyJWT does not agree");
-    Ok(())
+    Ok(Outcome::Passed)
 }

@@ -1,10 +1,10 @@
-//! What is tested against: PostgreSQL and Redis for the checking side, etcd for its door; what the
-//! benchmark measures beside us, and what it measures with.
+//! What is tested against and with: PostgreSQL and Redis for the checking side, etcd for its door, and
+//! tools; what the benchmark measures beside us, and what it measures with.
 //!
 //! Guarantees: they are installed from Debian's packages where that is allowed, and where it is
 //! not, it says so. The tests start servers of their own; nothing here does.
-//! Refuses: failing because of a store. A test that finds none says that it was skipped, and a benchmark
-//! goes on with what is there.
+//! Refuses: failing because of a store. A test that finds none is listed as skipped at the end of the
+//! run, and a benchmark goes on with what is there.
 
 use std::env;
 use std::fs;
@@ -20,12 +20,18 @@ struct Store {
     package: &'static str,
 }
 
-const STORES: [Store; 4] = [
+const STORES: [Store; 8] = [
     Store { name: "PostgreSQL", program: "postgres", package: "postgresql" },
     Store { name: "Redis", program: "redis-server", package: "redis-server" },
     Store { name: "etcd", program: "etcd", package: "etcd-server" },
     Store { name: "etcdctl", program: "etcdctl", package: "etcd-client" },
+    Store { name: "strace", program: "strace", package: "strace" },
+    Store { name: "Python", program: "python3", package: "python3" },
+    Store { name: "venv of Python", program: VENV, package: "python3-venv" },
+    Store { name: "curl", program: "curl", package: "curl" },
 ];
+/// No program, but a module of Python that is a package of its own in Debian.
+const VENV: &str = "python3 -m ensurepip";
 
 /// What the benchmark measures beside us, and the name under which it is asked for. ZooKeeper is no
 /// program, but a file for one.
@@ -85,8 +91,8 @@ fn install_all(stores: &[&Store], otherwise: &str) {
     if may_install() {
         // An index that is too old is the usual reason for a package that is not found.
         let packages: Vec<&str> = missing.iter().map(|store| store.package).collect();
-        let _ = apt(&["update", "--quiet"]);
-        let _ = apt(&[&["install", "--yes", "--no-install-recommends"], &packages[..]].concat());
+        apt(&["update", "--quiet"]);
+        apt(&[&["install", "--yes", "--no-install-recommends"], &packages[..]].concat());
     }
     for store in missing {
         if !is_there(store.program) {
@@ -100,6 +106,11 @@ fn install_all(stores: &[&Store], otherwise: &str) {
 }
 
 fn is_there(program: &str) -> bool {
+    if program == VENV {
+        let mut python = Command::new("python3");
+        python.args(["-c", "import ensurepip, venv"]).stdout(Stdio::null()).stderr(Stdio::null());
+        return python.status().is_ok_and(|status| status.success());
+    }
     let versions = fs::read_dir(POSTGRES_VERSIONS).into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
@@ -123,16 +134,21 @@ fn owner_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Any trouble shows in what is there afterwards.
-fn apt(args: &[&str]) -> bool {
+/// Says nothing more if it succeeds, and everything that it said if it fails. What is missing shows in
+/// what is there afterwards.
+fn apt(args: &[&str]) {
     eprintln!("    $ apt-get {}", args.join(" "));
-    Command::new("apt-get")
-        .args(args)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    let mut command = Command::new("apt-get");
+    command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    match command.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            eprint!("{}", String::from_utf8_lossy(&output.stdout));
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            eprintln!("==> apt-get failed with {}", output.status);
+        }
+        Err(why) => eprintln!("==> apt-get cannot be run: {why}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,66 +1,106 @@
 //! `cargo xtask test`: everything a change must pass.
 //!
 //! The order is cheapest first. cargo-nextest is used where it is installed and never required.
+//! Guarantees: what did not run is listed by name at the end, and is not counted as passed.
+//! Refuses: a run in which tests rewrite what they compare with.
 
+use std::env;
 use std::path::Path;
 
-use crate::command::{cargo, has_cargo};
+use anyhow::{Context as _, bail};
+use fencepost_testkit::{SKIPPED_FILE, UPDATE_EXPECT};
+
 use crate::contract;
 use crate::etcd3;
 use crate::open_metrics;
 use crate::pyjwt;
+use crate::skips::{self, Skips};
 use crate::steps::Steps;
 use crate::stores;
+use crate::test_runner::Runner;
 use crate::verify;
 
 const WORKSPACE: [&str; 2] = ["--workspace", "--locked"];
+const DOC: [&str; 3] = ["--doc", "--workspace", "--locked"];
 
-/// The planted bugs are behind a feature that no shipped build has, so they are a run of their own.
-const PLANTED: [&str; 7] =
-    ["-p", "fencepost-core", "--features", "mutants", "--test", "mutants", "--locked"];
+/// The planted bugs are behind features that no shipped build has, so they are a run of their own.
+const PLANTED: [&str; 9] = [
+    "-p",
+    "fencepost-core",
+    "-p",
+    "fencepost-client",
+    "--features",
+    "fencepost-core/mutants,fencepost-client/mutants",
+    "--test",
+    "mutants",
+    "--locked",
+];
+
+/// Variables with which a test writes the file that it compares with.
+const REWRITES: [&str; 2] = [UPDATE_EXPECT, "SNAPSHOTS"];
+
+/// Below the root: what a run writes.
+const FOLDER: &str = "target/xtask-test";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    refuse_rewriting(|variable| env::var_os(variable).is_some())?;
     let mut steps = Steps::default();
     verify::steps(root, &mut steps)?;
 
-    steps.run("stores for the tests", || {
+    steps.run("tools for the tests", || {
         stores::install();
         Ok(())
     })?;
-    let runner = Runner::choose(root);
-    steps.run("tests", || cargo(root, &runner.args(&WORKSPACE)))?;
-    if runner == Runner::Nextest {
+    let mut tests = Tests::begin(root)?;
+    steps.run("tests", || tests.run(tests.runner, &WORKSPACE))?;
+    if tests.runner == Runner::Nextest {
         // Plain `cargo test` has run these already; nextest cannot.
-        steps.run("doc tests", || cargo(root, &["test", "--doc", "--workspace", "--locked"]))?;
+        steps.run("doc tests", || tests.run(Runner::CargoTest, &DOC))?;
     }
     steps.run("contract of the HTTP door", || contract::run(root))?;
     steps.run("tests of etcd's Python client", || etcd3::run(root))?;
     steps.run("a signed token, verified by PyJWT", || pyjwt::run(root))?;
     steps.run("metrics, read by the reference parser", || open_metrics::run(root))?;
-    steps.run("planted bugs", || cargo(root, &runner.args(&PLANTED)))?;
+    steps.run("planted bugs", || tests.run(tests.runner, &PLANTED))?;
 
     eprintln!("xtask test: {}", steps.summary());
+    eprintln!("xtask test: {}", skips::summary(tests.passed, &tests.skips.read()?));
     Ok(())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runner {
-    Nextest,
-    CargoTest,
+/// The runs of tests, and what they have shown so far.
+struct Tests<'a> {
+    root: &'a Path,
+    runner: Runner,
+    skips: Skips,
+    /// By the count of the runner; none if one run did not say it.
+    passed: Option<u64>,
 }
 
-impl Runner {
-    fn choose(root: &Path) -> Self {
-        if has_cargo(root, "nextest") { Self::Nextest } else { Self::CargoTest }
+impl<'a> Tests<'a> {
+    fn begin(root: &'a Path) -> anyhow::Result<Tests<'a>> {
+        let skips = Skips::begin(&root.join(FOLDER))?;
+        Ok(Tests { root, runner: Runner::choose(root), skips, passed: Some(0) })
     }
 
-    fn args<'a>(self, selection: &[&'a str]) -> Vec<&'a str> {
-        let verb: &[&str] = match self {
-            Self::Nextest => &["nextest", "run"],
-            Self::CargoTest => &["test"],
-        };
-        verb.iter().chain(selection).copied().collect()
+    fn run(&mut self, runner: Runner, selection: &[&str]) -> anyhow::Result<()> {
+        let file = self.skips.file().to_str().context("the path of the project is not text")?;
+        let passed = runner.run(self.root, selection, &[(SKIPPED_FILE, file)])?;
+        self.passed = self.passed.zip(passed).map(|(before, more)| before + more);
+        Ok(())
     }
+}
+
+/// A test that writes what it compares with cannot fail.
+fn refuse_rewriting(is_set: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    let Some(variable) = REWRITES.into_iter().find(|variable| is_set(variable)) else {
+        return Ok(());
+    };
+    bail!(
+        "{variable} is set\n\
+         with it, tests write the files that they compare with, and cannot fail\n\
+         run `env -u {variable} cargo xtask test`"
+    )
 }
 
 #[cfg(test)]
@@ -68,10 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_runners_get_the_same_selection() {
-        let nextest = Runner::Nextest.args(&WORKSPACE).join(" ");
-        let plain = Runner::CargoTest.args(&WORKSPACE).join(" ");
-        assert_eq!(nextest, "nextest run --workspace --locked");
-        assert_eq!(plain, "test --workspace --locked");
+    fn a_run_that_rewrites_expected_files_is_refused() {
+        refuse_rewriting(|_| false).expect("nothing is set");
+        for variable in REWRITES {
+            let refused = refuse_rewriting(|name| name == variable).expect_err("it is set");
+            let text = refused.to_string();
+            assert_eq!(text.lines().count(), 3, "{text}");
+            assert!(text.ends_with(&format!("run `env -u {variable} cargo xtask test`")), "{text}");
+        }
     }
 }

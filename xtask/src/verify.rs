@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::command::{cargo, has_cargo};
-use crate::steps::Steps;
+use crate::steps::{Outcome, Steps};
 use crate::tidy;
 
 const CLIPPY: [&str; 8] = [
@@ -31,11 +31,14 @@ pub(crate) fn steps(root: &Path, steps: &mut Steps) -> anyhow::Result<()> {
     steps.run("format", || cargo(root, &["fmt", "--all", "--check"]))?;
     steps.run("clippy", || cargo(root, &CLIPPY))?;
     steps.run("tidy", || tidy::run(root))?;
-    if has_cargo(root, "deny") {
-        let args = ["deny", "check", "licenses", "bans", "sources"];
-        steps.run("dependencies", || cargo(root, &args))?;
-    } else {
-        eprintln!("==> dependencies: skipped, because cargo-deny is not installed");
+    steps.run("dependencies", || dependencies(root))
+}
+
+fn dependencies(root: &Path) -> anyhow::Result<Outcome> {
+    if !has_cargo(root, "deny") {
+        let why = "cargo-deny is missing: cargo install cargo-deny";
+        return Ok(Outcome::Skipped(why.to_owned()));
     }
-    Ok(())
+    cargo(root, &["deny", "check", "licenses", "bans", "sources"])?;
+    Ok(Outcome::Passed)
 }

@@ -23,6 +23,7 @@ use fencepost_core::codec::{
 use fencepost_core::command::{Op, Txn};
 use fencepost_core::limits::FEATURE_LEVEL;
 use fencepost_core::{Action, Command, Entry, LogTime, Millis, State};
+use fencepost_testkit::update_expect;
 use proptest::prelude::*;
 
 use examples::{examples, place, put, rich_entry};
@@ -238,10 +239,6 @@ fn corpus(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(path)
 }
 
-fn updating() -> bool {
-    std::env::var_os("UPDATE_EXPECT").is_some()
-}
-
 fn write(path: &Path, bytes: &[u8]) {
     let folder = path.parent().expect("a file lies in a folder");
     fs::create_dir_all(folder).expect("the corpus can be written");
@@ -255,7 +252,7 @@ fn golden(path: &str, bytes: &[u8]) {
         .collect();
     let text = lines.join("\n") + "\n";
     let path = corpus(path);
-    if updating() {
+    if update_expect() {
         write(&path, text.as_bytes());
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
@@ -296,7 +293,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn the_corpus_passes() {
-    if updating() {
+    if update_expect() {
         for (path, bytes) in seeds() {
             write(&corpus(&path), &bytes);
         }

@@ -13,6 +13,7 @@ use fencepost_node::fuzz::{fuzz_identity, fuzz_snapshot_file, fuzz_wal};
 use fencepost_node::log_end::LogEnd;
 use fencepost_node::snapshot_store::{SnapshotId, SnapshotStore};
 use fencepost_node::wal::{Batch, EntryRef, HardState, Start, Wal, WalConfig, Witness};
+use fencepost_testkit::update_expect;
 use proptest::prelude::*;
 
 /// A segment with every sort of item in it.
@@ -86,10 +87,6 @@ fn corpus(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(path)
 }
 
-fn updating() -> bool {
-    std::env::var_os("UPDATE_EXPECT").is_some()
-}
-
 fn write(path: &Path, bytes: &[u8]) {
     let folder = path.parent().expect("a file lies in a folder");
     fs::create_dir_all(folder).expect("the corpus can be written");
@@ -103,7 +100,7 @@ fn golden(path: &str, bytes: &[u8]) {
         .collect();
     let text = lines.join("\n") + "\n";
     let path = corpus(path);
-    if updating() {
+    if update_expect() {
         write(&path, text.as_bytes());
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
@@ -165,7 +162,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn the_corpus_passes() {
-    if updating() {
+    if update_expect() {
         for (path, bytes) in seeds() {
             write(&corpus(path), &bytes);
         }

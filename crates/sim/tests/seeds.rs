@@ -1,8 +1,10 @@
 //! Whole clusters in virtual time: seeds that nobody has run before, seeds that found a bug once,
 //! and bugs that were planted to be found.
 
+mod revision;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fencepost_sim::bug::{Bug, WorldBug};
 use fencepost_sim::fault::FaultKind;
@@ -14,30 +16,6 @@ const FRESH_SEEDS: u64 = 500;
 /// Of these, so many are run twice.
 const TWICE_EVERY: u64 = 25;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The commit that is checked out, read from where git keeps it; nothing outside a checkout.
-fn commit() -> Option<String> {
-    let git = root().join(".git");
-    let head = fs::read_to_string(git.join("HEAD")).ok()?;
-    let Some(name) = head.trim().strip_prefix("ref: ") else { return Some(head) };
-    let packed = || {
-        let refs = fs::read_to_string(git.join("packed-refs")).ok()?;
-        let line = refs.lines().find(|line| line.ends_with(name))?;
-        Some(line.to_owned())
-    };
-    fs::read_to_string(git.join(name)).ok().or_else(packed)
-}
-
-/// The first of the fresh seeds: another one for every commit.
-fn first_fresh_seed() -> u64 {
-    let commit = commit().unwrap_or_default();
-    let digits: String = commit.chars().take(12).collect();
-    u64::from_str_radix(&digits, 16).unwrap_or(1) << 8
-}
-
 fn report(tally: &Tally) -> String {
     let found = tally.violations.iter().map(|(seed, violation)| {
         format!("\nseed {seed}: {}: {}", violation.invariant, violation.what)
@@ -47,7 +25,8 @@ fn report(tally: &Tally) -> String {
 
 #[test]
 fn fresh_seeds_show_no_violation() {
-    let from = first_fresh_seed();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let from = revision::first_fresh_seed(&root);
     println!("fresh seeds: {FRESH_SEEDS} from {from} on");
     let tally = Campaign::on_all_cores(from, FRESH_SEEDS, TWICE_EVERY).run(|| false, |_, _| ());
     let (faults, length) = (tally.faults.total(), hours_and_minutes(tally.virtual_micros));

@@ -28,7 +28,7 @@ pub(crate) fn run(name: &str) {
     let text = std::fs::read_to_string(&path).expect("every listed script is a readable file");
     let (script, outputs) =
         play(&text).unwrap_or_else(|(line, why)| panic!("{name}.txt:{line}: {why}"));
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
+    if fencepost_testkit::update_expect() {
         let updated = script.with_outputs(&outputs);
         if updated != text {
             std::fs::write(&path, updated).expect("a script can be rewritten");

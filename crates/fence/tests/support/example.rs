@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{find, skipped};
+use fencepost_testkit::skip;
+
+use super::find;
 
 /// A process that is killed when this is dropped.
 pub(crate) struct Process(pub(crate) Child);
@@ -71,7 +73,7 @@ pub(crate) fn store_refuses(file: &Path) -> String {
 /// there is nothing to watch with. Ends with the process.
 pub(crate) fn watch(process: &Process, trace: &Path) -> Option<Process> {
     let Some(strace) = find("strace", &[]) else {
-        skipped("strace");
+        skip("strace is missing", "apt-get install strace");
         return None;
     };
     let mut command = Command::new(strace);
@@ -82,7 +84,7 @@ pub(crate) fn watch(process: &Process, trace: &Path) -> Option<Process> {
     let mut line = String::new();
     BufReader::new(stderr).read_line(&mut line).expect("it can be read");
     if !line.contains("attached") {
-        skipped(&format!("a strace that may watch ({})", line.trim()));
+        skip(&format!("strace may not attach: {}", line.trim()), "run the tests as root");
         return None;
     }
     Some(watcher)

@@ -43,12 +43,6 @@ impl Drop for Server {
     }
 }
 
-/// Says that a test has not run, and why. It is not silent: a run without a store proves nothing
-/// about it.
-pub(crate) fn skipped(what: &str) {
-    eprintln!("SKIPPED: {what} is not installed (cargo xtask test installs it when it may)");
-}
-
 /// A program on the path or in one of the folders.
 pub(crate) fn find(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();

@@ -6,16 +6,17 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use fencepost_fence::POSTGRES_SQL;
+use fencepost_testkit::skip;
 use tokio_postgres::{Client, NoTls};
 
-use super::{Server, User, find, skipped, start};
+use super::{Server, User, find, start};
 
 /// A fresh database with the rule in it; none if PostgreSQL is not installed.
 pub(crate) fn postgres() -> Option<Server> {
     let folders = debian_folders();
     let (Some(initdb), Some(postgres)) = (find("initdb", &folders), find("postgres", &folders))
     else {
-        skipped("PostgreSQL");
+        skip("postgres is missing", "apt-get install postgresql");
         return None;
     };
     let folder = Arc::new(tempfile::tempdir().expect("there is room"));

@@ -4,15 +4,16 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use fencepost_testkit::skip;
 use redis::Connection;
 use tempfile::TempDir;
 
-use super::{Server, find, skipped, start};
+use super::{Server, find, start};
 
 /// An empty Redis; none if it is not installed.
 pub(crate) fn redis() -> Option<Server> {
     let Some(program) = find("redis-server", &[]) else {
-        skipped("Redis");
+        skip("redis-server is missing", "apt-get install redis-server");
         return None;
     };
     Some(start_in(&program, Arc::new(tempfile::tempdir().expect("there is room"))))

@@ -10,6 +10,7 @@
 //! events for anybody beyond a bound.
 
 mod hub;
+mod index;
 mod interest;
 mod look;
 mod queue;

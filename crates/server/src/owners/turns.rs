@@ -53,6 +53,9 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn pair(name: &str) -> (LockName, ClientId) {
@@ -66,9 +69,11 @@ mod tests {
         let mut other = turns.next(pair("b"));
         one.comes().await;
         other.comes().await;
-        let waits = tokio::spawn(async move { two.comes().await });
+        let mut waits = pin!(two.comes());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut context).is_pending(), "it does not wait for the first");
         drop(one);
-        waits.await.expect("it does not panic");
+        assert!(waits.poll(&mut context).is_ready(), "the first is over");
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn the_grant_comes_after_the_reply() {
     assert_eq!(registry.len(), 0);
 }
 
+// Requirements: S2-013.
 #[test]
 fn the_grant_comes_before_the_reply() {
     let mut registry = Registry::default();
@@ -93,6 +94,7 @@ fn the_grant_comes_before_the_reply() {
     assert_eq!(registry.len(), 0);
 }
 
+// Requirements: S2-013.
 #[test]
 fn a_follower_that_still_tells_of_an_earlier_place_is_not_believed() {
     let mut leader = Machine::new();

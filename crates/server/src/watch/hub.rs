@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use fencepost_core::event::{Cause, EventKind, Holding};
 use fencepost_core::range::KeyRange;
-use fencepost_core::{Event, Key, LeaseId, LogTime, Revision};
+use fencepost_core::{Event, LeaseId, LogTime, Revision};
 use fencepost_proto::v1;
 
+use super::index::Index;
 use super::queue::{Live, Reached, Said};
 use super::{Cursor, Queue};
 use crate::limits;
@@ -17,11 +18,10 @@ use crate::{parse, show};
 /// Everyone who wants to know.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
+    /// By number.
     watches: HashMap<u64, Live>,
-    /// The watches of single keys, which are most.
-    by_key: HashMap<Key, Vec<u64>>,
-    /// The others.
-    by_range: Vec<u64>,
+    /// By what they watch.
+    index: Index,
     /// Who wants to hear when a lease loses a lock.
     named: HashMap<LeaseId, Vec<Arc<Outbox>>>,
     /// How far the watches are: what they were not told of they do not want.
@@ -76,26 +76,13 @@ impl Hub {
             self.ended.push(live.watch.range);
             return;
         }
-        match &live.watch.range {
-            KeyRange::One(key) => self.by_key.entry(key.clone()).or_default().push(live.number),
-            _ => self.by_range.push(live.number),
-        }
+        self.index.add(&live.watch.range, live.number);
         self.watches.insert(live.number, live);
     }
 
     fn end(&mut self, number: u64) -> Option<Live> {
         let live = self.watches.remove(&number)?;
-        match &live.watch.range {
-            KeyRange::One(key) => {
-                if let Some(numbers) = self.by_key.get_mut(key) {
-                    numbers.retain(|&one| one != number);
-                    if numbers.is_empty() {
-                        self.by_key.remove(key);
-                    }
-                }
-            }
-            _ => self.by_range.retain(|&one| one != number),
-        }
+        self.index.remove(&live.watch.range, number);
         self.ended.push(live.watch.range.clone());
         Some(live)
     }
@@ -111,8 +98,7 @@ impl Hub {
     /// Every watch must find what it has missed in the history. It does not look behind what it was told, or the
     /// watch of something that seldom happens would ask for what the history has long forgotten.
     fn go_back(&mut self) {
-        self.by_key.clear();
-        self.by_range.clear();
+        self.index = Index::default();
         for (number, live) in self.watches.drain() {
             self.ended.push(live.watch.range);
             live.outbox.push(Item::WatchBehind(number, live.cursor.max(self.cursor)));
@@ -130,8 +116,7 @@ impl Hub {
         let (mut round, now) = (Round::default(), reached.now);
         for event in events {
             self.tell_holders(event, now);
-            let exact = self.by_key.get(event.key()).into_iter().flatten();
-            for &number in exact.chain(&self.by_range) {
+            for number in self.index.candidates(event.key()) {
                 if let Some(live) = self.watches.get_mut(&number) {
                     round.offer(live, event);
                 }

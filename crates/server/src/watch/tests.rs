@@ -135,6 +135,7 @@ impl Reader {
     }
 }
 
+// Requirements: S0-121, S0-137.
 #[test]
 fn nothing_is_missed_and_nothing_comes_twice_wherever_the_watch_begins() {
     for before in 0..6 {
@@ -171,6 +172,7 @@ fn a_watch_from_now_on_tells_nothing_of_before() {
     assert_eq!(reader.keys(), ["b"]);
 }
 
+// Requirements: S0-121.
 #[test]
 fn a_watch_from_the_future_waits_for_it() {
     let mut world = World::new();
@@ -419,6 +421,7 @@ fn nobody_is_woken_for_keys_that_nobody_watches() {
     assert_eq!((ranged.keys(), single.keys()), (vec!["a/1"], vec!["one"]));
 }
 
+// Requirements: S0-115.
 #[test]
 fn a_key_is_watched_until_the_last_watch_of_it_has_ended() {
     let mut world = World::new();
@@ -477,6 +480,7 @@ fn a_gap_does_not_send_the_watch_of_quiet_keys_back_to_what_is_forgotten() {
 
 /// Watches of all kinds begin and end, the fan-out hears of events late or not at all, and each watch has told
 /// exactly what happened to its keys.
+// Requirements: S0-121.
 #[test]
 fn every_watch_tells_exactly_its_own_events() {
     for seed in 0..200_u64 {

@@ -7,6 +7,7 @@ use crate::support::{
     acquired, get_lock, lease, lock_request, refused, soon, unlock, until_waiters, world,
 };
 
+// Requirements: S0-028, S0-029, S0-030, S0-035, S0-036, S0-037, S0-038, S0-039, S0-040, S0-041.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_shown_and_given_back() {
     let world = world(1).await;
@@ -27,7 +28,8 @@ async fn a_lock_is_taken_shown_and_given_back() {
     let denied = locks.try_lock(other).await.expect("it is answered").into_inner();
     assert!(!denied.acquired);
     assert_eq!((denied.holder.as_str(), denied.fencing_token), ("one", 0));
-    let denied = locks.lock(lock_request("a/b", two, 0)).await.expect("it is answered");
+    // No time to wait: it is answered although the lock stays taken.
+    let denied = soon(locks.lock(lock_request("a/b", two, 0))).await.expect("it is answered");
     assert!(!denied.into_inner().acquired);
 
     let shown = get_lock(&mut locks, "a/b").await;
@@ -52,6 +54,7 @@ async fn a_lock_is_taken_shown_and_given_back() {
     assert!(next.acquired && next.fencing_token > told.fencing_token);
 }
 
+// Requirements: S0-031, S0-032, S0-033, S0-048, S0-051.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_are_granted_renewed_listed_and_revoked() {
     let world = world(1).await;
@@ -63,6 +66,7 @@ async fn leases_are_granted_renewed_listed_and_revoked() {
     let millis = v1::LeaseGrantRequest { ttl: 7, ttl_ms: 1_500, ..Default::default() };
     let short = locks.lease_grant(millis).await.expect("it is granted").into_inner();
     assert_eq!((short.ttl, short.ttl_ms), (1, 1_500));
+    assert!(short.id > 0 && short.id != 77, "an id is chosen: {}", short.id);
     assert!(short.epoch > granted.epoch);
 
     let token = acquired(&mut locks, "a", 77).await;
@@ -90,8 +94,9 @@ async fn leases_are_granted_renewed_listed_and_revoked() {
         assert_eq!((told.id, told.number), (77, number));
         // Another epoch is another lease, which is gone.
         let ttl_ms = if number == 3 { 0 } else { 7_000 };
-        assert_eq!(told.ttl_ms, ttl_ms, "{told:?}");
-        assert!(told.header.is_some());
+        assert_eq!((told.ttl, told.ttl_ms), (ttl_ms / 1_000, ttl_ms), "{told:?}");
+        let header = told.header.expect("every answer has one");
+        assert!(header.member_id > 0 && header.revision >= token, "{header:?}");
     }
     drop(sender);
     assert_eq!(soon(alive.message()).await.expect("it ends well"), None);

@@ -85,6 +85,7 @@ async fn a_connection_that_is_lost_gives_up_its_places() {
     assert!(get_lock(&mut locks, "a").await.holders.is_empty());
 }
 
+// Requirements: S0-038.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_over_is_answered_and_leaves_nothing_behind() {
     let world = world(1).await;
@@ -95,6 +96,33 @@ async fn a_wait_that_is_over_is_answered_and_leaves_nothing_behind() {
     let told = told.into_inner();
     assert_eq!((told.acquired, told.fencing_token, &*told.holder), (false, 0, "one"));
     assert_eq!(until_waiters(&mut locks, "a", 0).await.holders[0].fencing_token, token);
+}
+
+// The lock of a waiter is what stands before the last slash of its key, however names nest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_names_its_lock() {
+    let world = world(1).await;
+    let mut locks = world.locks(0).await;
+    let (one, two) = (lease(&mut locks, "one").await, lease(&mut locks, "two").await);
+    let names = ["a", "a/b", "a/b/c"];
+    for name in names {
+        acquired(&mut locks, name, one).await;
+        let mut waits = locks.clone();
+        tokio::spawn(async move { waits.lock(lock_request(name, two, -1)).await });
+        until_waiters(&mut locks, name, 1).await;
+    }
+    for name in names {
+        let lock = get_lock(&mut locks, name).await;
+        let waiter = &lock.waiters[0];
+        assert_eq!(waiter.key.rsplit_once('/'), Some((&*lock.name, &*format!("{two:x}"))));
+        assert_eq!((&*lock.name, &*waiter.client_id, waiter.lease_id), (name, "two", two));
+    }
+    // The waiter's lease names all of them.
+    let get = v1::GetLeaseRequest { id: two };
+    let keys = locks.get_lease(get).await.expect("it lives").into_inner().lease;
+    let keys = keys.expect("it is there").keys;
+    let expected: Vec<String> = names.iter().map(|name| format!("{name}/{two:x}")).collect();
+    assert_eq!(keys, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

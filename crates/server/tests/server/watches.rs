@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::support::{Locks, Talk, acquired, lease, soon, unlock, world};
+use crate::support::{Locks, Talk, World, acquired, lease, soon, unlock, world};
 
 struct Watch {
     sender: mpsc::Sender<v1::WatchRequest>,
@@ -70,6 +70,7 @@ fn keys(events: &[(i64, v1::Event)]) -> Vec<&str> {
     events.iter().map(|(_, event)| &*event.kv.as_ref().expect("it has a key").key).collect()
 }
 
+// Requirements: S0-115, S0-119.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_tells_what_happens_and_a_second_one_what_has_happened() {
     let world = world(1).await;
@@ -114,6 +115,50 @@ async fn a_watch_tells_what_happens_and_a_second_one_what_has_happened() {
     assert_eq!(soon(watch.answers.message()).await.expect("it ends well"), None);
 }
 
+// Requirements: S0-054, S0-056, S0-057.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_answer_has_header_id_events_and_oldest_revision() {
+    let world = world(1).await;
+    let mut locks = world.locks(0).await;
+    let first = put(&mut locks, "k", "one").await;
+    let second = put(&mut locks, "k", "two").await;
+    let third = put(&mut locks, "k", "three").await;
+    let member = world.cluster.nodes()[0].handle().status().id;
+    for prev_kv in [false, true] {
+        let mut watch = Watch::open(&mut locks).await;
+        watch.created(v1::WatchRequest { prev_kv, ..prefix("k", 5, second) }).await;
+        let told = watch.hear().await;
+        let header = told.header.expect("every answer has one");
+        assert_eq!((header.member_id, header.revision), (member, third));
+        assert_eq!((told.watch_id, told.compact_revision, told.canceled), (5, 0, false));
+        let events = told.events.iter().map(|event| {
+            let prev = event.prev_kv.as_ref().map(|kv| kv.value.to_vec());
+            (event.revision, prev)
+        });
+        let before = |value: &str| prev_kv.then(|| value.as_bytes().to_vec());
+        assert_eq!(
+            events.collect::<Vec<_>>(),
+            [(second, before("one")), (third, before("two"))],
+            "from {second} on, and not from {first}"
+        );
+    }
+    compact(&world, third);
+    let mut watch = Watch::open(&mut locks).await;
+    watch.say(prefix("k", 6, first)).await;
+    let told = watch.hear().await;
+    assert_eq!((told.watch_id, told.compact_revision, told.canceled), (6, third, true));
+    assert_eq!(told.header.expect("every answer has one").revision, third);
+}
+
+/// Forgets everything that happened before this revision.
+fn compact(world: &World, revision: i64) {
+    let revision = Revision(revision.unsigned_abs());
+    let mut bytes = Vec::new();
+    encode_command(&Command::from(Action::Compact(Compact { revision })), &mut bytes);
+    let handle = world.cluster.nodes()[0].handle();
+    handle.propose_and_wait(Class::Ordinary, bytes).expect("it is done");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_was_broken_off_goes_on_without_a_gap() {
     let world = world(1).await;
@@ -141,11 +186,7 @@ async fn a_history_that_is_gone_is_told_with_where_it_begins() {
     for key in ["a", "b", "c"] {
         put(&mut locks, key, "").await;
     }
-    let mut bytes = Vec::new();
-    let compact = Action::Compact(Compact { revision: Revision(3) });
-    encode_command(&Command::from(compact), &mut bytes);
-    let handle = world.cluster.nodes()[0].handle();
-    handle.propose_and_wait(Class::Ordinary, bytes).expect("it is done");
+    compact(&world, 3);
     let mut watch = Watch::open(&mut locks).await;
     watch.say(prefix("", 1, 2)).await;
     let told = watch.hear().await;

@@ -139,9 +139,17 @@ async fn plain_keys_do_not_block_locks() {
     http.post("/v1/kv/put", &put("a/2024")).await.ok();
 }
 
+/// The clock on the wall, in milliseconds of Unix time.
+fn unix_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(now.expect("it is later").as_millis()).expect("it is not so late")
+}
+
+// Requirements: S0-006, S0-007, S0-013, S0-020, S4-009.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_versions_and_ends_are_shown() {
     let world = world(1).await;
+    let began = unix_ms();
     let mut http = Http::to(&world.servers[0]).await;
     let mut locks = world.locks(0).await;
     let held = http.post("/v1/locks/acquire", &take("me")).await.ok();
@@ -154,22 +162,27 @@ async fn revisions_versions_and_ends_are_shown() {
     assert_eq!(holder["create_revision"], held["token"]);
     assert_eq!((&holder["mod_revision"], &holder["version"]), (&held["token"], &json!(1)));
     assert!(waiter["create_revision"].as_i64() > holder["create_revision"].as_i64(), "{shown}");
-    // By the clock on the wall, which stands right by a minute.
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = i64::try_from(now.expect("it is later").as_millis()).expect("it is not so late");
-    let is_soon = |at: &Value| at.as_i64().is_some_and(|at| (now..now + 120_000).contains(&at));
-    assert!(is_soon(&held["expires_unix_ms"]) && is_soon(&holder["expires_unix_ms"]), "{shown}");
+    assert_eq!(holder["client"], json!("me"));
     let lease = format!("/v1/leases/show?lease={}", held["lease"].as_str().expect("it is text"));
-    assert!(is_soon(&http.get(&lease).await.ok()["expires_unix_ms"]));
+    let lease = http.get(&lease).await.ok();
+    // What is left, counted from when it was asked for, which lies between these two.
+    let asked = began..=unix_ms();
+    for told in [&held, holder, &lease] {
+        let number = |field: &str| told[field].as_i64().unwrap_or_else(|| panic!("{told}"));
+        let (end, left) = (number("expires_unix_ms"), number("remaining_ms"));
+        assert!(asked.contains(&(end - left)) && left > 0, "{told} was asked for in {asked:?}");
+    }
     assert_eq!(lock.waiters[0].create_revision, waiter["create_revision"].as_i64().unwrap_or(0));
     assert_eq!(lock.holders[0].mod_revision, lock.holders[0].fencing_token);
     http.post("/v1/locks/release", &with(&held["token"])).await.ok();
     waits.await.expect("it is granted");
 }
 
+// Requirements: S0-026.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_are_listed_and_shown() {
     let world = world(1).await;
+    let began = unix_ms();
     let mut http = Http::to(&world.servers[0]).await;
     for client in ["ann", "ben", "cora"] {
         let lease = json!({"ttl_ms": 60_000, "client_id": client});
@@ -182,7 +195,10 @@ async fn clients_are_listed_and_shown() {
     let shown = http.get("/v1/clients/show?client_id=ben").await.ok();
     assert_eq!((&shown["client"], &shown["leases_total"]), (&json!("ben"), &json!(1)));
     assert!(shown["address"].as_str().is_some_and(|at| at.starts_with("127.0.0.1")), "{shown}");
-    assert!(shown["last_seen_unix_ms"].as_i64() > Some(0) && shown["seen_ms"].is_number());
+    let seen = shown["last_seen_unix_ms"].as_i64().expect("it is a number");
+    // Two clocks of whole milliseconds make it.
+    assert!((began - 2..=unix_ms()).contains(&seen), "it was not there at {began}: {shown}");
+    assert!(shown["seen_ms"].is_number());
     assert_eq!(shown["leases"].as_array().map(Vec::len), Some(1));
     http.get("/v1/clients/show?client_id=dan").await.problem(404, "client_unknown");
     http.get("/v1/clients/show").await.problem(400, "field_invalid");

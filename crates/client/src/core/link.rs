@@ -160,16 +160,20 @@ impl Session {
     }
 
     /// The endpoint whose turn it is. Those that are left alone are passed over while there is
-    /// another one.
+    /// another one. If that one is gone too, they have their turn after a round of failures: a member that
+    /// was restarted would be passed over while leases run out.
     pub(super) fn next_endpoint(&mut self) -> String {
         let endpoints = &self.config.endpoints;
         let count = endpoints.len().max(1);
+        let tried = usize::try_from(self.link.failures).unwrap_or(usize::MAX);
+        let is_any_good = !self.link.is_up() && tried >= count;
         let is_tried = |endpoint: &String| {
             self.link.court.as_ref().is_some_and(|court| court.endpoint == *endpoint)
         };
         let is_good = |at: &usize| {
             let endpoint = endpoints.get(*at);
-            endpoint.is_some_and(|one| !self.link.is_shunned(one, self.now) && !is_tried(one))
+            let is_shunned = |one| !is_any_good && self.link.is_shunned(one, self.now);
+            endpoint.is_some_and(|one| !is_shunned(one) && !is_tried(one))
         };
         let first = self.link.cursor % count;
         let at = (0..count).map(|step| (first + step) % count).find(is_good).unwrap_or(first);

@@ -122,7 +122,8 @@ impl Driver {
             }
             let since = BootTime::now();
             let awake = self.lookout.awake(self.replies.len());
-            look_out(since, awake, || inbox.has_orders() || !self.from_link.is_empty()).await;
+            let is_there = || inbox.has_orders() || !self.from_link.is_empty();
+            look_out(BootTime::now, (since, awake), is_there).await;
             let pause = self.pause();
             tokio::select! {
                 () = inbox.wait() => {}

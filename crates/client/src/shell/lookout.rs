@@ -34,9 +34,14 @@ impl Lookout {
     }
 }
 
-/// Lets everybody else run, on this thread and on others, until something is there or the time is over.
-pub(super) async fn look_out(since: BootTime, awake: Duration, mut is_there: impl FnMut() -> bool) {
-    while BootTime::now().since(since) < awake && !is_there() {
+/// Lets everybody else run, on this thread and on others, until something is there or the time is over by
+/// this clock.
+pub(super) async fn look_out(
+    clock: impl Fn() -> BootTime,
+    (since, awake): (BootTime, Duration),
+    mut is_there: impl FnMut() -> bool,
+) {
+    while clock().since(since) < awake && !is_there() {
         std::thread::yield_now();
         // Looks at the connections as well.
         tokio::task::yield_now().await;
@@ -45,7 +50,10 @@ pub(super) async fn look_out(since: BootTime, awake: Duration, mut is_there: imp
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::core::Moment;
 
     #[test]
     fn it_stays_awake_for_many_and_only_while_that_pays() {
@@ -62,16 +70,30 @@ mod tests {
     async fn whoever_looks_out_lets_others_run_and_sees_what_they_bring() {
         let (bring, mut brought) = tokio::sync::mpsc::channel(1);
         let other = tokio::spawn(async move { bring.send("an answer").await });
-        // Longer than anybody waits for a test: only the answer ends it.
-        look_out(BootTime::now(), Duration::from_secs(3_600), || !brought.is_empty()).await;
+        // The clock stands still: only the answer ends it.
+        let began = BootTime::now();
+        look_out(|| began, (began, AWAKE), || !brought.is_empty()).await;
         assert_eq!(brought.try_recv(), Ok("an answer"));
         other.await.expect("it ends").expect("somebody listens");
     }
 
     #[tokio::test]
-    async fn nobody_looks_out_for_longer_than_said() {
-        look_out(BootTime::now(), AWAKE, || false).await;
-        look_out(BootTime::now(), Duration::ZERO, || unreachable!("there is no time to look"))
-            .await;
+    async fn it_looks_out_for_as_long_as_it_is_told_to() {
+        // A quarter of the time passes from one look to the next.
+        let micros = Cell::new(0);
+        let clock = || {
+            let now = micros.get();
+            micros.set(now + 50);
+            BootTime::of(Moment::from_micros(now))
+        };
+        let (began, mut looks) = (clock(), 0);
+        let look = || {
+            looks += 1;
+            false
+        };
+        look_out(clock, (began, AWAKE), look).await;
+        assert_eq!(looks, 3, "the fourth is too late");
+        let none = (clock(), Duration::ZERO);
+        look_out(clock, none, || unreachable!("there is no time to look")).await;
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fencepost_client::core::{HoldId, Input, LockSpec, OpId};
+use fencepost_client::core::{HoldId, Input, LockSpec, Loss, OpId};
 use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 
-use crate::town::Town;
+use crate::town::{State, Town};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -80,6 +80,92 @@ fn work_that_goes_on_uses_its_lease_again() {
     assert_eq!(grants, 1);
     town.run_until(20 * 500 + 1_100);
     assert_eq!(leases(&town), 0);
+}
+
+fn is_renewal(request: &Request) -> bool {
+    matches!(request, Request::Renew(_))
+}
+
+fn is_release(request: &Request) -> bool {
+    matches!(request, Request::Release(_))
+}
+
+// Requirements: S0-136.
+#[test]
+fn two_lost_heartbeats_are_survived_by_a_wide_safety_window() {
+    const TTL: Duration = Duration::from_secs(3);
+    for (safety_window, lost_at) in [(None, Some(1_500)), (Some(TTL), None)] {
+        let mut town = town();
+        let names = ["job".to_owned()].into();
+        town.acquire(1, LockSpec { names, ttl: TTL, safety_window, ..LockSpec::default() });
+        let hold = town.held[&OpId(1)].hold;
+        town.run_until(990);
+        assert_eq!(town.count("a", is_renewal), 0);
+        // Those at a third and at two thirds of the TTL are lost, with every repeat between them.
+        town.swallowed = Some(is_renewal);
+        town.run_until(2_100);
+        assert!(town.count("a", is_renewal) >= 2);
+        // The service has ended nothing: its lease lives for the whole TTL.
+        assert_eq!(town.stores[0].claims.len(), 1);
+        town.swallowed = None;
+        town.run_until(10_000);
+        let expected = lost_at.map(|at| (at, Loss::Unconfirmed));
+        assert_eq!(town.lost.remove(&hold), expected, "{safety_window:?}");
+    }
+}
+
+// Requirements: S1-084.
+#[test]
+fn a_release_is_not_waited_for() {
+    let mut town = town();
+    let hold = town.hold(1, "job", DAY);
+    // Requests arrive, and no answer does.
+    town.set("a", State::Slow);
+    town.input(Input::Release(hold, None));
+    assert_eq!(town.count("a", is_release), 1);
+    assert!(town.stores[0].claims.is_empty(), "the service has done it");
+    let names = ["other".to_owned()].into();
+    town.acquire(2, LockSpec { names, ttl: DAY, ..LockSpec::default() });
+    let asked = |request: &Request| matches!(request, Request::LeaseGrant(_));
+    assert_eq!(town.count("a", asked), 2, "the next lock is asked for meanwhile");
+    assert!(town.failed.is_empty(), "{:?}", town.failed);
+}
+
+// Requirements: S1-084.
+#[test]
+fn a_lost_lock_is_not_released_but_its_lease_is_revoked() {
+    const TTL: Duration = Duration::from_secs(3);
+    let mut town = town();
+    let hold = town.hold(1, "job", TTL);
+    town.swallowed = Some(is_renewal);
+    town.run_until(2_000);
+    assert_eq!(town.lost[&hold].1, Loss::Unconfirmed);
+    assert_eq!(leases(&town), 1, "the service still keeps it for this holder");
+    town.input(Input::Release(hold, None));
+    assert_eq!(town.count("a", is_release), 0);
+    assert_eq!(leases(&town), 0, "the next one need not wait for the end of the lease");
+}
+
+// What kept a lock has ended before the lock counts as given back: nothing is left that could renew it or
+// report its loss.
+#[test]
+fn nothing_watches_a_lock_that_was_given_back() {
+    const TTL: Duration = Duration::from_secs(3);
+    let mut town = town();
+    let hold = town.hold(1, "job", TTL);
+    town.run_until(1_500);
+    assert_eq!(town.count("a", is_renewal), 1);
+    town.input(Input::Release(hold, None));
+    assert!(town.stores[0].claims.is_empty());
+    let lease = *town.stores[0].leases.keys().next().expect("it is kept for the next lock");
+    // Neither the end of the lease nor that of the connection says anything about a lock now.
+    town.stores[0].end_lease(lease, "revoked");
+    town.run_until(3_000);
+    town.set("a", State::Swallowed);
+    town.run_until(60_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    assert_eq!(town.count("a", is_renewal), 1);
+    assert!(town.session.is_quiet());
 }
 
 #[test]

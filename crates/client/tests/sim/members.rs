@@ -35,6 +35,41 @@ fn a_leader_out_of_reach_costs_nothing() {
     assert_eq!(town.dialed.iter().filter(|one| *one == "a").count(), 1, "one connection is enough");
 }
 
+// Requirements: S1-067.
+#[test]
+fn the_leader_is_found_over_several_hops() {
+    let mut town = Town::new(&["a"]);
+    // By the time that the session is there, another one leads, and that twice.
+    for (address, id, next) in [("a", 1, "b"), ("b", 2, "c"), ("c", 3, "d"), ("d", 4, "d")] {
+        town.member(address, id);
+        town.lead_by_word_of(address, next, if next == "d" { 4 } else { id + 1 });
+    }
+    town.hold(1, "job", TTL);
+    town.run_until(5_000);
+    assert_eq!(town.dialed, ["a", "b", "c", "d"]);
+    let renewals = ["a", "b", "c", "d"].map(|address| town.count(address, is_renewal));
+    assert!(renewals[3] > 10, "it stays with the last one: {renewals:?}");
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+}
+
+/// What could not be reached a moment ago is all that is left.
+#[test]
+fn a_member_that_is_back_is_found_when_the_others_are_gone() {
+    let mut town = Town::new(&["a", "b", "c"]);
+    town.member("a", 1);
+    town.member("b", 2);
+    town.set("b", State::Swallowed);
+    town.lead("b", 2);
+    town.hold(1, "job", 3 * TTL);
+    town.run_until(2_000);
+    assert_eq!(town.count("b", is_renewal), 0, "the leader was tried, and is left alone");
+    town.set("b", State::Good);
+    town.kill("a");
+    town.run_until(20_000);
+    assert!(town.lost.is_empty(), "{:?}", town.lost);
+    assert!(town.count("b", is_renewal) > 0);
+}
+
 #[test]
 fn a_leader_that_has_fallen_silent_is_not_run_after() {
     let mut town = Town::new(&["a", "b", "c"]);

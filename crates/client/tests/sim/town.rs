@@ -43,6 +43,8 @@ pub(crate) struct Town {
     /// One for each cluster.
     pub(crate) stores: Vec<Store>,
     members: BTreeMap<String, Member>,
+    /// Whom single members name as the leader, instead of the one that all name.
+    hints: BTreeMap<String, (u64, String)>,
     /// Where each connection leads.
     links: BTreeMap<u64, String>,
     on_its_way: Vec<(u64, pb::SessionResponse)>,
@@ -71,6 +73,7 @@ impl Town {
             session: Session::new(config),
             stores: vec![Store::new()],
             members: BTreeMap::new(),
+            hints: BTreeMap::new(),
             links: BTreeMap::new(),
             on_its_way: Vec::new(),
             now: 0,
@@ -99,8 +102,24 @@ impl Town {
         self.stores[0].leader = Some((id, address.to_owned()));
     }
 
+    /// This member alone names that one as the leader.
+    pub(crate) fn lead_by_word_of(&mut self, member: &str, address: &str, id: u64) {
+        self.hints.insert(member.to_owned(), (id, address.to_owned()));
+    }
+
     pub(crate) fn set(&mut self, address: &str, state: State) {
         self.members.get_mut(address).expect("there is such a member").state = state;
+    }
+
+    /// The member's process is gone: its connections end, and there are no others.
+    pub(crate) fn kill(&mut self, address: &str) {
+        self.members.remove(address).expect("there is such a member");
+        let ended = |(link, to): (&u64, &String)| (to == address).then_some(*link);
+        for link in self.links.iter().filter_map(ended).collect::<Vec<_>>() {
+            self.links.remove(&link);
+            self.stores.iter_mut().for_each(|store| store.close(link));
+            self.input(Input::LinkDown(LinkId(link), "killed".to_owned()));
+        }
     }
 
     /// What was on its way from a slow member arrives, the last one first.
@@ -195,6 +214,9 @@ impl Town {
         }
         let member = &self.members[address];
         let store = &mut self.stores[member.store];
+        if let Some(hint) = self.hints.get(address) {
+            store.leader = Some(hint.clone());
+        }
         let is_greeting = matches!(frame.request, Some(Request::Hello(_) | Request::Ping(_)));
         match member.state {
             State::Good | State::Slow => store.receive(stream, frame),

@@ -23,6 +23,8 @@ mod faults;
 mod help;
 #[path = "cli/herd.rs"]
 mod herd;
+#[path = "cli/idle.rs"]
+mod idle;
 #[path = "cli/keys.rs"]
 mod keys;
 #[path = "cli/late_release.rs"]
@@ -43,6 +45,8 @@ mod repl;
 mod resources;
 #[path = "cli/rolling.rs"]
 mod rolling;
+#[path = "cli/sdk.rs"]
+mod sdk;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/store.rs"]

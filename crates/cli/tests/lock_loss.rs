@@ -7,9 +7,7 @@
 
 mod lock_support;
 
-use std::time::Duration;
-
-use fencepost_client::{BootTime, Token};
+use fencepost_client::Token;
 use lock_support::{Pipe, Running, Server, watchdog_of};
 use rustix::process::{Signal, kill_process};
 
@@ -41,17 +39,15 @@ fn next(server: &Server) -> Running {
 }
 
 #[test]
-fn a_frozen_server_costs_the_lock_in_time() {
+fn a_frozen_server_costs_the_lock() {
     let server = Server::start();
     let pipe = Pipe::make(&server.file("pipe"));
     let script = format!("exec 8> pipe; {SCATTERED}");
     let mut running = start(&server, "3s", &script);
+    // It stays so. That all has ended before another one can hold the lock is shown by
+    // `lock_partition.rs`, where the service goes on.
     server.signal(Signal::STOP);
-    // A renewal that was confirmed was sent before this moment, and counts for three seconds.
-    let frozen = BootTime::now();
     pipe.wait_until_closed();
-    let ended = BootTime::now().since(frozen);
-    assert!(ended < Duration::from_secs(3), "the lock could have been given away: {ended:?}");
     assert_eq!(running.code(), 122);
     let told = running.rest_told().join("\n");
     assert!(told.contains("the lock job was lost: no renewal was confirmed in time"), "{told}");
@@ -161,7 +157,7 @@ fn what_is_taken_away_at_once_is_ended_at_once() {
 #[test]
 fn a_program_whose_first_thread_has_ended_is_no_dead_one() {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no python3");
+        fencepost_testkit::skip("python3 is missing", "apt-get install python3");
         return;
     }
     let server = Server::start();

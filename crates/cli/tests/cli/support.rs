@@ -204,6 +204,10 @@ impl Running {
         Running { child, out, err }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("it is a process");
         let pid = Pid::from_raw(pid).expect("it is a process");

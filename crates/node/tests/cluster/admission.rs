@@ -90,7 +90,7 @@ fn member_is_removed_once_the_change_is_committed() {
     assert!(cluster.node(leader).commit() >= index && !know(&cluster, victim).contains(&leader));
     assert!(cluster.removed.is_empty(), "those who remain may still need it");
     assert!(cluster.run_until(|cluster| cluster.changed.get(&1) == Some(&Ok(()))), "no answer");
-    assert!(cluster.run_until(|cluster| cluster.removed.contains(&victim)), "it is not told");
+    assert!(cluster.run_until(|cluster| cluster.removed.contains(&victim)), "it does not leave");
 }
 
 /// What was taken out by mistake comes back with an empty disk, under its name and address.

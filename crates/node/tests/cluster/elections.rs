@@ -97,12 +97,12 @@ fn heartbeat_resets_the_timer_and_updates_the_term() {
         let follows = Role { term, leader: Some(leader), leads: false };
         assert_eq!(cluster.node(follower).role(), follows);
     }
-    assert_eq!(cluster.first_campaign(mark, follower), None, "it heard of its leader all the time");
+    assert_eq!(cluster.first_campaign(mark, follower), None, "its leader was there all the time");
     cluster.run(TIMEOUT.1);
     assert!(cluster.first_campaign(mark, follower).is_some(), "it waits for ever");
 }
 
-// Requirements: S1-056.
+// Requirements: S1-056, S1-110.
 #[test]
 fn elections_are_checked_by_ticks_alone() {
     for seed in 1..=20 {
@@ -186,7 +186,7 @@ fn candidate_yields_to_a_higher_term() {
     assert_eq!(cluster.node(1).role(), follows, "a vote for its earlier term counts");
 }
 
-// Requirements: S1-057, S3-025.
+// Requirements: S1-057.
 #[test]
 fn half_of_the_members_elect_no_leader() {
     let mut cluster = Cluster::new(4, 7);

@@ -113,7 +113,7 @@ fn acquire_is_answered_once_a_majority_has_it_on_disk() {
     acquire_on_two_quick_disks_of_five(false);
 }
 
-// Requirements: S1-060.
+// Requirements: S0-098, S1-060.
 #[test]
 fn write_is_appended_replicated_committed_then_applied() {
     let mut cluster = Cluster::new(3, 7);
@@ -293,7 +293,7 @@ fn replicated_acquire_survives_a_leader_that_never_committed_it() {
     let others = cluster.others(leader);
     cluster.done(leader, lease(1, 60_000));
     cluster.run(50 * MS);
-    // The others get everything, and the leader never hears that they have.
+    // The others get everything, and their answers get lost.
     cluster.cut.extend(others.iter().map(|&id| (id, leader)));
     let index = cluster.node(leader).last_index() + 1;
     let request = cluster.propose(leader, acquire("a", 1));

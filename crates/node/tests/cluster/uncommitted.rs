@@ -96,7 +96,7 @@ fn uncommitted_release_has_no_effect() {
     }
 }
 
-// Requirements: S1-103.
+// Requirements: S1-103, S1-112.
 #[test]
 fn uncommitted_removal_has_no_effect() {
     let mut parted = parted();
@@ -114,7 +114,7 @@ fn uncommitted_removal_has_no_effect() {
     assert_eq!(cluster.changed[&1], Err(ChangeError::Indeterminate));
     parted.heal();
     assert!((1..=5).all(|id| is_voter(&parted.cluster, id)));
-    assert!(parted.cluster.removed.is_empty(), "it was told to go");
+    assert!(parted.cluster.removed.is_empty(), "it has left");
     assert!(matches!(parted.cluster.done(victim, put("still here")), Outcome::Put(None)));
 }
 
@@ -177,7 +177,7 @@ fn minority_neither_grants_nor_releases() {
 }
 
 /// The holder keeps on sending renewals, to a leader that has lost its majority.
-// Requirements: S4-034, S4-039.
+// Requirements: S0-079, S4-034, S4-039.
 #[test]
 fn holder_on_the_minority_side_loses_its_lock() {
     const TTL: u64 = 5_000;

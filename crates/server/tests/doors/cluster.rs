@@ -76,6 +76,41 @@ async fn whoever_wants_the_leader_is_sent_to_it() {
     assert_eq!(picky.hear().await["result"], json!("renewed"));
 }
 
+/// Where a member sends those who want the leader, or nothing if it serves them.
+async fn sent_on(world: &World, place: usize) -> Option<String> {
+    let mut ws = Ws::open_at(&world.servers[place], "/v1/ws?leader=required").await;
+    ws.acquire("hop", "hopper").await;
+    let told = ws.hear().await;
+    if told["success"] == json!(true) {
+        return None;
+    }
+    assert_eq!(ws.end().await.expect("it says why").code, CloseCode::Again);
+    Some(told["leaderAddr"].as_str().unwrap_or_default().to_owned())
+}
+
+// Requirements: S1-067.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_found_over_several_hops() {
+    let world = world(3).await;
+    world.tell_addresses().await;
+    let first = world.leader();
+    let (asked, last) = ((first + 1) % 3, (first + 2) % 3);
+    until_told(&world, asked).await;
+    let address = |place: usize| world.servers[place].address().to_string();
+    let place = |at: &str| (0..3).find(|&place| address(place) == at).expect("a member is named");
+    let hop = place(&sent_on(&world, asked).await.expect("it follows"));
+    assert_eq!(hop, first);
+    // Before that one is asked, another one leads.
+    let to = world.cluster.nodes()[last].handle().status().id;
+    let moved = soon(world.admin(first).await.move_leader(v1::MoveLeaderRequest { to })).await;
+    moved.expect("it is handed over");
+    until_told(&world, hop).await;
+    let hop = place(&sent_on(&world, hop).await.expect("it leads no more"));
+    assert_eq!(hop, last);
+    until_told(&world, hop).await;
+    assert_eq!(sent_on(&world, hop).await, None, "it leads");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_keeps_its_place_when_the_leader_is_killed() {
     let mut world = world(3).await;

@@ -1,5 +1,4 @@
-//! etcd's own command line, unmodified, against a real server. Where it is not installed, the tests
-//! say so and are skipped.
+//! etcd's own command line, unmodified, against a real server.
 
 #[path = "lock_support/mod.rs"]
 mod lock_support;
@@ -7,13 +6,14 @@ mod lock_support;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use fencepost_testkit::skip;
 use lock_support::{Running, Server};
 
 /// The command, if it is installed.
 fn etcdctl(server: &Server, arguments: &[&str]) -> Option<Command> {
     let is_there = Command::new("etcdctl").arg("version").output().is_ok();
     if !is_there {
-        eprintln!("skipped: there is no etcdctl");
+        skip("etcdctl is missing", "apt-get install etcd-client");
         return None;
     }
     let mut command = Command::new("etcdctl");

@@ -45,6 +45,10 @@ fn without_times(text: &str) -> String {
 
 #[test]
 fn every_line_of_the_page_is_answered_as_it_is_written() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        fencepost_testkit::skip("curl is missing", "apt-get install curl");
+        return;
+    }
     let server = Server::start();
     let address = server.endpoint().trim_start_matches("http://").to_owned();
     let lines = lines();

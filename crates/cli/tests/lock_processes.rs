@@ -132,7 +132,10 @@ fn can_hide() -> bool {
 #[test]
 fn a_proc_that_hides_processes_keeps_no_promise_from_being_kept() {
     if !can_hide() {
-        eprintln!("skipped: only root can mount /proc, with unshare and setpriv");
+        fencepost_testkit::skip(
+            "/proc cannot be mounted",
+            "run the tests as root, with util-linux",
+        );
         return;
     }
     let server = Server::start();
@@ -181,7 +184,7 @@ fn a_program_that_leaves_the_group_late_is_left_alone() {
 #[test]
 fn programs_that_become_daemons_are_left_alone_each_time() {
     if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no python3");
+        fencepost_testkit::skip("python3 is missing", "apt-get install python3");
         return;
     }
     // As daemon(3) does it: the parent ends before the child leaves the group.

@@ -142,7 +142,7 @@ mod tests {
         let (_, description) = described().split_for_parts();
         let text = format!("{}\n", description.to_pretty_json().expect("it is plain"));
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
+        if fencepost_testkit::update_expect() {
             std::fs::write(&golden, &text).expect("it can be written");
         }
         let expected = std::fs::read_to_string(&golden).expect("it is part of the project");

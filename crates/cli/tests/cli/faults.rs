@@ -212,7 +212,7 @@ fn leadership_is_not_handed_to_a_stopped_member() {
 fn etcdctl(cluster: &Cluster, arguments: &[&str]) -> Option<Command> {
     let mut command = Command::new("etcdctl");
     if Command::new("etcdctl").arg("version").output().is_err() {
-        eprintln!("skipped: there is no etcdctl");
+        fencepost_testkit::skip("etcdctl is missing", "apt-get install etcd-client");
         return None;
     }
     let endpoints = cluster.endpoints().replace("http://", "");

@@ -48,7 +48,10 @@ impl SmallDisk {
             (matches!(read, Some(Ok(()))) && said == *b"mounted").then_some(disk)
         });
         if mounted.is_none() {
-            eprintln!("skipped: no small disk can be mounted here");
+            fencepost_testkit::skip(
+                "no disk can be mounted",
+                "run the tests as root, with util-linux",
+            );
         }
         mounted
     }

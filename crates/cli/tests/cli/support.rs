@@ -6,13 +6,13 @@
 use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+pub(crate) use fencepost_testkit::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -74,13 +74,15 @@ impl Done {
         serde_json::from_str(&self.out).expect("it is JSON")
     }
 
-    /// The three lines of an error.
+    /// The three lines of an error. A server may log before them, as where few files can be open.
     #[track_caller]
     pub(crate) fn refused(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:?}");
-        assert!(self.err.starts_with("error: "), "{self:?}");
-        assert_eq!(self.err.lines().count(), 3, "what, why and what to do: {self:?}");
-        self.err
+        let logged = self.err.lines().take_while(|line| line.contains(" INFO ")).count();
+        let error: String = self.err.split_inclusive('\n').skip(logged).collect();
+        assert!(error.starts_with("error: "), "{self:?}");
+        assert_eq!(error.lines().count(), 3, "what, why and what to do: {self:?}");
+        error
     }
 }
 
@@ -97,22 +99,6 @@ pub(crate) fn shape(value: &Value) -> String {
             format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
     }
-}
-
-/// A port that is free, from a part of the range that belongs to this process alone, and that the
-/// system does not give to outgoing connections.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    const PER_PROCESS: u32 = 20;
-    let first = 10_000 + std::process::id() % 1_000 * PER_PROCESS;
-    for _ in 0..PER_PROCESS {
-        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % PER_PROCESS;
-        let port = u16::try_from(port).expect("it is below thirty thousand");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no port is free in the part of this process");
 }
 
 /// Lines that a process has written, for those who wait for one.

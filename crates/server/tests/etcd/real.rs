@@ -1,8 +1,8 @@
 //! A real etcd, if there is one on this machine.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use fencepost_testkit::{free_port, skip};
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
@@ -23,11 +23,6 @@ impl Drop for Etcd {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-    listener.local_addr().expect("it is bound").port()
-}
-
 impl Etcd {
     /// Starts one; nothing, if there is none.
     pub(crate) async fn start() -> Option<Etcd> {
@@ -40,12 +35,9 @@ impl Etcd {
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.arg("--data-dir").arg(folder.path());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let process = match command.spawn() {
-            Ok(process) => process,
-            Err(why) => {
-                eprintln!("skipped: there is no etcd to compare with: {why}");
-                return None;
-            }
+        let Ok(process) = command.spawn() else {
+            skip("etcd is missing", "apt-get install etcd-server");
+            return None;
         };
         let etcd = Etcd { process, url, _folder: folder };
         soon(etcd.answers()).await;

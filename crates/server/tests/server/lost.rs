@@ -9,7 +9,6 @@ use fencepost_proto::v1;
 use fencepost_proto::v1::lock_service_client::LockServiceClient;
 use fencepost_proto::v1::session_acquired::State as Stage;
 use fencepost_server::{Server, Tuning};
-use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::proxy::Proxy;
@@ -26,15 +25,10 @@ struct Rig {
     wire: Proxy,
 }
 
-async fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
-    listener.local_addr().expect("it is bound")
-}
-
 async fn rig(tuning: Tuning) -> Rig {
     let config = NodeConfig { snapshot_entries: 20, ..NodeConfig::new(0) };
     let world = world_with(2, &config, tuning.clone()).await;
-    let peer_listen = free_port().await;
+    let peer_listen = SocketAddr::from(([127, 0, 0, 1], fencepost_testkit::free_port()));
     let wire = Proxy::start(peer_listen).await;
     let settings = Settings {
         peer_listen,

@@ -38,6 +38,7 @@ mod origin;
 mod output;
 mod release;
 mod repl;
+mod rpc;
 mod serve;
 mod settings;
 mod show;
@@ -88,6 +89,7 @@ enum Verb {
     Release(release::Args),
     Delete(delete::Args),
     Repl(repl::Args),
+    Rpc(rpc::Args),
     Lease(lease::Args),
     Client(client::Args),
     Kv(kv::Args),
@@ -142,6 +144,7 @@ fn dispatch(verb: Verb, common: &Common, sources: &Sources) -> anyhow::Result<Ex
         Verb::Release(args) => release::run(&args, common),
         Verb::Delete(args) => delete::run(&args, common),
         Verb::Repl(args) => repl::run(&args, common),
+        Verb::Rpc(args) => rpc::run(&args, common),
         Verb::Lease(args) => lease::run(&args, common),
         Verb::Client(args) => client::run(&args, common),
         Verb::Kv(args) => kv::run(args, common),

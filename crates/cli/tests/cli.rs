@@ -47,9 +47,13 @@ mod resources;
 mod rolling;
 #[path = "cli/sdk.rs"]
 mod sdk;
+#[path = "cli/rpc.rs"]
+mod rpc;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/store.rs"]
 mod store;
+#[path = "cli/store_cluster.rs"]
+mod store_cluster;
 #[path = "cli/watch.rs"]
 mod watch;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Done, Plan, Server, command, folder};
 
 /// Runs a command with this on its standard input.
-fn fed(mut command: Command, input: &str) -> Done {
+pub(crate) fn fed(mut command: Command, input: &str) -> Done {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -12,13 +12,13 @@ use rustix::process::Signal;
 use crate::support::{Done, Running, command, folder, until};
 
 /// A store that is ready, and where it listens.
-struct Store {
-    process: Running,
-    address: String,
+pub(crate) struct Store {
+    pub(crate) process: Running,
+    pub(crate) address: String,
 }
 
 impl Store {
-    fn start(home: &Path, more: &[&str]) -> Store {
+    pub(crate) fn start(home: &Path, more: &[&str]) -> Store {
         let usual = ["store", "--listen", "127.0.0.1:0", "-o", "json"];
         let process = Running::start(command(home, usual.iter().chain(more)));
         let line = process.out.wait_for_count(1).remove(0);
@@ -28,7 +28,7 @@ impl Store {
     }
 
     /// Sends bytes as they are, and gives the status line and the body.
-    fn raw(&self, request: &str) -> (String, String) {
+    pub(crate) fn raw(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
@@ -37,12 +37,12 @@ impl Store {
         (head.lines().next().expect("a status").to_owned(), body.to_owned())
     }
 
-    fn post(&self, path: &str, body: &str) -> (String, String) {
+    pub(crate) fn post(&self, path: &str, body: &str) -> (String, String) {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         self.raw(&format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         self.raw(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).1
     }
 }
@@ -182,6 +182,10 @@ fn keys_are_fetched_from_a_url() {
 
 #[test]
 fn the_lines_that_it_prints_work() {
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        fencepost_testkit::skip("curl is missing", "apt-get install curl");
+        return;
+    }
     let home = folder();
     let args = ["store", "--listen", "127.0.0.1:0", "--file", "d.txt"];
     let mut process = Running::start(command(home.path(), args));
@@ -226,6 +230,7 @@ fn settings_come_from_flags_the_environment_and_the_file() {
     assert!(status.contains("409") && body.contains("already used"), "{body}");
 }
 
+// Requirements: S0-075.
 #[test]
 fn an_equal_token_with_the_same_data_passes_as_a_retry() {
     let home = folder();

@@ -39,6 +39,8 @@ pub(crate) struct Content {
     pub(crate) log_format: Option<String>,
     pub(crate) store_listen: Option<String>,
     pub(crate) store_file: Option<PathBuf>,
+    pub(crate) store_replicated: Option<bool>,
+    pub(crate) store_prefix: Option<String>,
     pub(crate) store_require_signed: Option<bool>,
     pub(crate) store_jwks: Option<String>,
     pub(crate) store_cluster: Option<String>,
@@ -150,7 +152,8 @@ mod tests {
                     insecure = true\nallowed_hosts = \"h\"\nconnections_per_address = 9\nlog_level = \"warn\"\nlog_format = \"json\"\n\
                     store_listen = \"127.0.0.1:3\"\nstore_file = \"f\"\nstore_require_signed = true\n\
                     store_jwks = \"j\"\nstore_cluster = \"c\"\nstore_audience = \"a\"\n\
-                    store_strict = true\nstore_insecure = false\n";
+                    store_strict = true\nstore_same_data = true\nstore_insecure = false\n\
+                    store_replicated = true\nstore_prefix = \"p\"\n";
         let content = parsed(text).expect("every key is known").content;
         assert_eq!(content.endpoints, Some(Endpoints::List(vec!["http://a:1".to_owned()])));
         assert_eq!(content.timeout.as_deref(), Some("1s"));
@@ -160,6 +163,8 @@ mod tests {
         assert_eq!(content.connections_per_address, Some(9));
         assert_eq!(content.log_format.as_deref(), Some("json"));
         assert_eq!((content.store_strict, content.store_insecure), (Some(true), Some(false)));
+        assert_eq!((content.store_same_data, content.store_replicated), (Some(true), Some(true)));
+        assert_eq!(content.store_prefix.as_deref(), Some("p"));
         assert_eq!(content.store_jwks.as_deref(), Some("j"));
     }
 

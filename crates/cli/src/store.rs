@@ -1,24 +1,29 @@
 //! `fencepost store`: a small data store that checks fencing tokens itself.
 //!
-//! Owns: settings, banner, signals and exit codes. What is stored and refused is decided in the
-//! `fence` crate. Guarantees: when it is told to end, open requests are answered first.
+//! Owns: settings, banner, signals and exit codes, and the cluster as a place for the data. Requests
+//! and the rule for a file are the `fence` crate's. Guarantees: at SIGTERM, open requests are answered
+//! first.
 
 mod banner;
+mod cluster;
+mod data_key;
 mod keys;
 pub(crate) mod settings;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use fencepost_fence::OpenError;
-use fencepost_fence::store::{Store, StoreConfig};
+use fencepost_fence::store::{self, Store, StoreConfig};
 use sd_notify::NotifyState;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use self::settings::Settings;
+use self::cluster::Cluster;
+use self::settings::{Place, Settings};
 use crate::common::Common;
 use crate::failure::Failure;
 use crate::origin::Sources;
@@ -29,8 +34,9 @@ use crate::{logs, signals};
 
 /// Run a small data store that refuses the writes of holders who come too late
 ///
-/// One text file behind HTTP: POST / or POST /write takes a write with its fencing token, GET /
-/// reads back. It never talks to the lock service: the token says all that it needs to know.
+/// POST / or POST /write takes a write with its fencing token, GET / reads back. The data is in one
+/// text file, and the store never talks to the lock service; with --replicated the data is in the
+/// cluster, and any number of stores serve it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -42,7 +48,10 @@ pub(crate) struct Args {
 struct Document<'a> {
     /// Where it listens, with the port that it really has.
     listen: SocketAddr,
-    file: &'a Path,
+    /// Nothing if the data is in the cluster.
+    file: Option<&'a Path>,
+    /// What the keys in the cluster begin with. Nothing if the data is in a file.
+    prefix: Option<&'a str>,
     /// Whether bare tokens are refused.
     require_signed: bool,
 }
@@ -55,7 +64,7 @@ pub(crate) fn run(args: Args, sources: &Sources, common: &Common) -> anyhow::Res
     refuse_open_address(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start: the system has no room for threads")?;
-    runtime.block_on(serve(&settings, common.output()))
+    runtime.block_on(serve(&settings, common))
 }
 
 /// Whoever reaches the port can read everything, and write with a token of their own making.
@@ -70,36 +79,83 @@ fn refuse_open_address(settings: &Settings) -> Result<(), Failure> {
     ))
 }
 
-async fn serve(settings: &Settings, output: Output) -> anyhow::Result<ExitCode> {
+async fn serve(settings: &Settings, common: &Common) -> anyhow::Result<ExitCode> {
     // From here on: one that came between two steps would be lost.
-    let mut signals = signals::End::listen()?;
-    let mut config = StoreConfig::new(&settings.file);
+    let signals = signals::End::listen()?;
+    match &settings.place {
+        Place::File(file) => serve_file(settings, file, signals, common.output()).await?,
+        Place::Cluster(prefix) => serve_cluster(settings, prefix, signals, common).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve_file(
+    settings: &Settings,
+    file: &Path,
+    signals: signals::End,
+    output: Output,
+) -> anyhow::Result<()> {
+    let mut config = StoreConfig::new(file);
     config.signatures = keys::signatures(settings)?;
     config.repeats = settings.repeats;
     let listener = listen(settings.listen).await?;
-    let address = listener.local_addr()?;
     let opened = tokio::task::spawn_blocking(move || Store::open(&config)).await?;
-    let store = opened.map_err(|why| unusable(&settings.file, &why))?;
-    if output.is_json() {
-        let (file, require_signed) = (settings.file.as_path(), settings.require_signed);
-        output::json(&Document { listen: address, file, require_signed })?;
-    } else {
-        banner::show(settings, address);
-    }
-    tell_service_manager(NotifyState::Ready);
-    let end = async {
-        let signal = signals.heard().await;
-        tell_service_manager(NotifyState::Stopping);
-        tracing::info!(signal, "ending: answering what was asked, then closing the file");
-    };
-    store.serve_until(listener, end).await.map_err(|why| {
+    let store = opened.map_err(|why| unusable(file, &why))?;
+    announce(settings, listener.local_addr()?, output)?;
+    store.serve_until(listener, end(signals)).await.map_err(|why| {
         Failure::new(
-            format!("the store cannot go on: {} cannot be written", settings.file.display()),
+            format!("the store cannot go on: {} cannot be written", file.display()),
             format!("the system says: {why}"),
-            "make room or mend the disk, and start it again; what was acknowledged is not lost",
+            "make room or replace the disk, and start it again; what was acknowledged is not lost",
         )
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+async fn serve_cluster(
+    settings: &Settings,
+    prefix: &str,
+    signals: signals::End,
+    common: &Common,
+) -> anyhow::Result<()> {
+    let signatures = keys::signatures(settings)?;
+    let listener = listen(settings.listen).await?;
+    let cluster = Cluster {
+        client: common.connect("store").await?,
+        prefix: prefix.to_owned(),
+        repeats: settings.repeats,
+        patience: common.endpoints.timeout(None, &common.endpoints.file()?)?.value,
+    };
+    announce(settings, listener.local_addr()?, common.output())?;
+    let stop = async {
+        end(signals).await;
+        Ok::<_, io::Error>(())
+    };
+    store::serve_backend(cluster, signatures, listener, stop).await?;
+    Ok(())
+}
+
+/// Says that it is ready.
+fn announce(settings: &Settings, listen: SocketAddr, output: Output) -> anyhow::Result<()> {
+    if output.is_json() {
+        let (file, prefix) = match &settings.place {
+            Place::File(file) => (Some(file.as_path()), None),
+            Place::Cluster(prefix) => (None, Some(prefix.as_str())),
+        };
+        let require_signed = settings.require_signed;
+        output::json(&Document { listen, file, prefix, require_signed })?;
+    } else {
+        banner::show(settings, listen);
+    }
+    tell_service_manager(NotifyState::Ready);
+    Ok(())
+}
+
+/// Waits for the signal to end.
+async fn end(mut signals: signals::End) {
+    let signal = signals.heard().await;
+    tell_service_manager(NotifyState::Stopping);
+    tracing::info!(signal, "ending: answering what was asked, then closing");
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -1,5 +1,7 @@
 //! Plain keys.
 
+mod held;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use fencepost_proto::v1 as pb;
 use fencepost_proto::v1::session_request::Request;
 use fencepost_proto::v1::session_response::Response;
 
+pub use self::held::HeldPut;
 use crate::core::{Call, Input};
 use crate::error::Error;
 use crate::lease::Lease;

@@ -88,7 +88,7 @@ pub use error::Error;
 /// The messages of the service, for what is passed on as it comes.
 pub use fencepost_proto::v1 as proto;
 pub use guard::{Guard, Lost, Token};
-pub use kv::Kv;
+pub use kv::{HeldPut, Kv};
 pub use lease::{Lease, LeaseBuilder};
 pub use limits::{LimitsChange, QuotaSetting};
 pub use lock::{LockBuilder, TTL_DEFAULT};

@@ -235,6 +235,7 @@ mod tests {
         assert_eq!(mark.highest(), Some(token(101)), "a refusal changes nothing");
     }
 
+    // Requirements: S0-075.
     #[test]
     fn an_equal_token_passes_or_is_used_up() {
         let mut mark = Mark::default();
@@ -244,6 +245,7 @@ mod tests {
         assert_eq!(refusal.to_string(), "Token 5 already used");
     }
 
+    // Requirements: S0-075.
     #[test]
     fn an_equal_token_passes_with_the_same_data() {
         let mut mark = Mark::default();

@@ -1,7 +1,7 @@
-//! The fenced data store: a small HTTP server over one text file.
+//! The fenced data store: a small HTTP server over one text file, or over another [`Backend`].
 //!
 //! Owns: the founding documents' write protocol. `POST /` and `POST /write` take a write with its
-//! token, `GET /` reads back. It talks to clients only, never to the lock service.
+//! token, `GET /` reads back. With the file it talks to clients only, never to the lock service.
 //! Guarantees: what was answered with success is on the disk, and survives a kill at any moment.
 //! Once a token has written under a key, no lower one does. What is refused has changed nothing.
 //! Refuses: going on after the disk failed. [`serve`] returns then, and the process should end.
@@ -9,13 +9,19 @@
 //! | where | what |
 //! |---|---|
 //! | `request.rs` | what a body must look like |
-//! | `book.rs` | the contents, their marks, and the lines of the file |
+//! | `backend.rs` | what a place for records must be able to do |
+//! | `record.rs` | one key: its mark, its data, and the line that says both |
+//! | `book.rs` | all records of the file |
+//! | `file_backend.rs` | the file as a place for records |
 //! | `writer.rs` | the one thread that writes: many requests, one sync |
 //! | `answer.rs` | every answer, and its status |
 //! | `serve.rs` | sockets, and their bounds |
 
 mod answer;
+mod backend;
 mod book;
+mod file_backend;
+mod record;
 mod request;
 mod serve;
 mod writer;
@@ -23,7 +29,9 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use serve::{Store, serve, serve_until};
+pub use backend::{Backend, FencedWrite, FencedWriteError, Page, ReadError};
+pub use record::Record;
+pub use serve::{Store, serve, serve_backend, serve_until};
 
 use crate::rule::Repeats;
 use crate::signed::Verifier;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fencepost_fence::Repeats;
 
-use super::settings::Settings;
+use super::settings::{Place, Settings};
 use crate::logs;
 
 /// Shows it on standard error.
@@ -15,8 +15,8 @@ pub(super) fn show(settings: &Settings, at: SocketAddr) {
     let mut text = Vec::new();
     // It fails only if the text does, which grows.
     let _ = write_for_people(&mut text, settings, &message, &url);
-    let file = settings.file.display().to_string();
-    let fields = [("url", url), ("tokens", tokens(settings)), ("file", file)];
+    let (label, place) = place(settings);
+    let fields = [("url", url), ("tokens", tokens(settings)), (label, place)];
     logs::show(&String::from_utf8_lossy(&text), &message, &fields);
 }
 
@@ -30,13 +30,25 @@ fn write_for_people(
     writeln!(out, "  writes    POST {url} or {url}write")?;
     writeln!(out, "  reads     GET {url}, {url}?key=K")?;
     writeln!(out, "  tokens    {}", tokens(settings))?;
-    writeln!(out, "  file      {}", settings.file.display())?;
+    let (label, place) = place(settings);
+    writeln!(out, "  {label:<8}  {place}")?;
     writeln!(out, "\nTry, in another terminal:\n")?;
-    match settings.require_signed {
-        true => show_signed(out, url)?,
-        false => show_bare(out, url)?,
+    match (settings.require_signed, &settings.place) {
+        (true, _) => show_under_lock(out, url, "\\\"signed\\\":\\\"$FENCEPOST_SIGNED_TOKEN\\\"")?,
+        (false, Place::Cluster(_)) => {
+            show_under_lock(out, url, "\\\"value\\\":$FENCEPOST_TOKEN")?;
+        }
+        (false, Place::File(_)) => show_bare(out, url)?,
     }
     writeln!(out, "  curl -s {url}")
+}
+
+/// Where the data is, under its name.
+fn place(settings: &Settings) -> (&'static str, String) {
+    match &settings.place {
+        Place::File(file) => ("file", file.display().to_string()),
+        Place::Cluster(prefix) => ("keys", format!("{prefix}... in the cluster")),
+    }
 }
 
 fn tokens(settings: &Settings) -> String {
@@ -46,6 +58,9 @@ fn tokens(settings: &Settings) -> String {
         Repeats::Refused => "; each writes once",
     };
     let kind = match (&settings.trust, settings.require_signed) {
+        (None, _) if matches!(settings.place, Place::Cluster(_)) => {
+            "those that hold their lock".to_owned()
+        }
         (None, _) => "bare numbers, believed as they are".to_owned(),
         (Some(trust), false) => format!("bare numbers, or signed by cluster {}", trust.cluster),
         (Some(trust), true) => format!("signed by cluster {}, and no others", trust.cluster),
@@ -64,9 +79,9 @@ fn show_bare(out: &mut impl Write, url: &str) -> io::Result<()> {
 }
 
 /// Only a holder has a token that is worth anything.
-fn show_signed(out: &mut impl Write, url: &str) -> io::Result<()> {
-    let token = r#"{\"key\":\"k\",\"signed\":\"$FENCEPOST_SIGNED_TOKEN\"}"#;
-    let body = format!(r#"{{\"clientID\":\"a\",\"fencingToken\":{token},\"data\":\"hello\"}}"#);
+fn show_under_lock(out: &mut impl Write, url: &str, token: &str) -> io::Result<()> {
+    let token = format!(r#"{{\"key\":\"k\",{token}}}"#);
+    let body = format!(r#"{{\"clientID\":\"\",\"fencingToken\":{token},\"data\":\"hello\"}}"#);
     writeln!(out, "  fencepost lock k -- sh -c 'curl -s -d \"{body}\" {url}'")
 }
 

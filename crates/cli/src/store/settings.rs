@@ -12,6 +12,7 @@ use clap::builder::BoolishValueParser;
 use fencepost_fence::Repeats;
 use serde_json::Value;
 
+use super::data_key;
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::logs::Format;
@@ -20,6 +21,7 @@ use crate::settings::{LOG_LEVEL, Layers};
 
 const LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8000);
 const FILE: &str = "data.txt";
+const PREFIX: &str = "data:";
 
 /// How a store is set up. Each of these can also stand in the configuration file, under the name of
 /// its variable without the prefix and in lower case.
@@ -45,6 +47,27 @@ pub(crate) struct Args {
         value_name = "FILE"
     )]
     file: Option<PathBuf>,
+
+    /// Keep everything in the cluster at --endpoints instead of a file. Each write is one transaction
+    /// with the check that its token holds the lock
+    #[arg(
+        id = "store_replicated",
+        long = "replicated",
+        env = "FENCEPOST_STORE_REPLICATED",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new()
+    )]
+    replicated: bool,
+
+    /// What the keys in the cluster begin with. Needs --replicated [default: data:]
+    #[arg(
+        id = "store_prefix",
+        long = "prefix",
+        env = "FENCEPOST_STORE_PREFIX",
+        hide_env_values = true,
+        value_name = "PREFIX"
+    )]
+    prefix: Option<String>,
 
     /// Accept signed tokens only. Needs --jwks and --cluster
     #[arg(
@@ -137,14 +160,17 @@ impl Args {
 /// Every setting of a store but those of its log, as the environment and the file have it.
 pub(crate) fn shown(file: &ConfigFile) -> Vec<(&'static str, Setting<Value>)> {
     let listen = SocketAddr::from(LISTEN).to_string();
-    let all: [(&'static str, &str, Value); 8] = [
+    let all: [(&'static str, &str, Value); 11] = [
         ("store_listen", "FENCEPOST_STORE_LISTEN", listen.into()),
         ("store_file", "FENCEPOST_STORE_FILE", FILE.into()),
+        ("store_replicated", "FENCEPOST_STORE_REPLICATED", false.into()),
+        ("store_prefix", "FENCEPOST_STORE_PREFIX", PREFIX.into()),
         ("store_require_signed", "FENCEPOST_STORE_REQUIRE_SIGNED", false.into()),
         ("store_jwks", "FENCEPOST_STORE_JWKS", Value::Null),
         ("store_cluster", "FENCEPOST_STORE_CLUSTER", Value::Null),
         ("store_audience", "FENCEPOST_STORE_AUDIENCE", Value::Null),
         ("store_strict", "FENCEPOST_STORE_STRICT", false.into()),
+        ("store_same_data", "FENCEPOST_STORE_SAME_DATA", false.into()),
         ("store_insecure", "FENCEPOST_STORE_INSECURE", false.into()),
     ];
     let filed = serde_json::to_value(&file.content).unwrap_or_default();
@@ -168,7 +194,7 @@ pub(crate) fn shown(file: &ConfigFile) -> Vec<(&'static str, Setting<Value>)> {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
-    pub(crate) file: PathBuf,
+    pub(crate) place: Place,
     pub(crate) require_signed: bool,
     /// Whose signatures count, if any do.
     pub(crate) trust: Option<Trust>,
@@ -176,6 +202,15 @@ pub(crate) struct Settings {
     pub(crate) repeats: Repeats,
     pub(crate) insecure: bool,
     pub(crate) log_level: String,
+}
+
+/// Where the data lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In one file.
+    File(PathBuf),
+    /// In the cluster, under keys that begin like this.
+    Cluster(String),
 }
 
 /// Whose signatures count.
@@ -207,11 +242,14 @@ impl Settings {
         let audience = layers.maybe("store_audience", args.audience, content.store_audience).value;
         let require_signed =
             layers.flag("store_require_signed", args.require_signed, content.store_require_signed);
+        let replicated = layers.flag("store_replicated", args.replicated, content.store_replicated);
+        let file_setting = layers.maybe("store_file", args.file, content.store_file);
+        let prefix = layers.maybe("store_prefix", args.prefix, content.store_prefix);
         let listen =
             layers.address("store_listen", args.listen, content.store_listen, LISTEN)?.value;
         Ok(Settings {
             listen,
-            file: layers.pick("store_file", args.file, content.store_file, FILE.into()).value,
+            place: place(replicated, file_setting, prefix)?,
             require_signed: require_signed.value,
             trust: trust(jwks, cluster, audience, require_signed.value)?,
             repeats: match (strict, same_data) {
@@ -224,6 +262,33 @@ impl Settings {
                 .pick("log_level", args.log_level, content.log_level, LOG_LEVEL.into())
                 .value,
         })
+    }
+}
+
+/// A setting that contradicts another counts less only if it comes from a place that counts less.
+fn place(
+    replicated: Setting<bool>,
+    file: Setting<Option<PathBuf>>,
+    prefix: Setting<Option<String>>,
+) -> Result<Place, Failure> {
+    let refused = |why: String, remedy: &str| {
+        Err(Failure::usage("cannot tell where the data is to be kept", why, remedy))
+    };
+    match (replicated.value, file.value, prefix.value) {
+        (true, Some(_), _) if file.origin <= replicated.origin => {
+            refused("--file and --replicated contradict each other".to_owned(), "leave one out")
+        }
+        (false, _, Some(_)) => {
+            refused("--prefix says nothing without --replicated".to_owned(), "add --replicated")
+        }
+        (false, file, None) => Ok(Place::File(file.unwrap_or_else(|| FILE.into()))),
+        (true, _, prefix) => {
+            let prefix = prefix.unwrap_or_else(|| PREFIX.to_owned());
+            match data_key::check_prefix(&prefix) {
+                Ok(()) => Ok(Place::Cluster(prefix)),
+                Err(why) => refused(format!("the prefix {prefix:?}: {why}"), "end it with a colon"),
+            }
+        }
     }
 }
 
@@ -284,12 +349,37 @@ mod tests {
         };
         let settings = resolved(&["--listen", "127.0.0.1:2"], content).expect("it makes sense");
         assert_eq!(settings.listen.port(), 2);
-        assert_eq!(settings.file, Path::new("filed.txt"));
+        assert_eq!(settings.place, Place::File("filed.txt".into()));
         assert_eq!((settings.repeats, settings.insecure), (Repeats::Refused, false));
         let settings = resolved(&[], Content::default()).expect("it makes sense");
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8000");
-        assert_eq!(settings.file, Path::new("data.txt"));
+        assert_eq!(settings.place, Place::File("data.txt".into()));
         assert!(settings.trust.is_none() && !settings.require_signed);
+    }
+
+    #[test]
+    fn a_replicated_store_has_a_prefix_and_no_file() {
+        let place = |argv: &[&str], content| resolved(argv, content).map(|one| one.place);
+        let cluster = |prefix: &str| Ok(Place::Cluster(prefix.to_owned()));
+        assert_eq!(place(&["--replicated"], Content::default()), cluster("data:"));
+        let prefixed = ["--replicated", "--prefix", "team/a:"];
+        assert_eq!(place(&prefixed, Content::default()), cluster("team/a:"));
+        // The flag counts before the file of settings.
+        let content = || Content { store_file: Some("f".into()), ..Content::default() };
+        assert_eq!(place(&["--replicated"], content()), cluster("data:"));
+        for argv in [
+            &["--replicated", "--file", "f"][..],
+            &["--prefix", "data:"],
+            &["--replicated", "--prefix", ""],
+            &["--replicated", "--prefix", "data/"],
+            &["--replicated", "--prefix", "cafe"],
+        ] {
+            let refused = place(argv, Content::default()).expect_err("it contradicts itself");
+            let text = refused.to_string();
+            assert!(text.starts_with("cannot tell where the data is to be kept"), "{text}");
+        }
+        let content = Content { store_replicated: Some(true), ..content() };
+        assert!(place(&[], content).is_err());
     }
 
     #[test]

@@ -6,7 +6,8 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use super::book::{Denied, Entry};
+use super::backend::{FencedWriteError, ReadError};
+use super::record::Record;
 use crate::signed::VerifyError;
 
 /// An answer, ready to be sent.
@@ -36,12 +37,11 @@ pub(super) enum Problem {
     #[error("fencingToken.value is not the number in the signed token")]
     NotTheSigned,
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Write(#[from] FencedWriteError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     #[error("the store is overloaded: try again later")]
     Overloaded,
-    /// The only one after which the write may be there all the same.
-    #[error("the disk failed: the write may or may not have happened")]
-    Unknown,
 }
 
 impl Problem {
@@ -61,20 +61,40 @@ impl Problem {
                 StatusCode::FORBIDDEN
             }
             Problem::SignatureMissing | Problem::Signature(_) => StatusCode::UNAUTHORIZED,
-            Problem::Denied(Denied::Token(_)) => StatusCode::CONFLICT,
-            Problem::Denied(Denied::Full) => StatusCode::INSUFFICIENT_STORAGE,
-            Problem::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
+            Problem::Write(error) => Self::status_of_write(error),
+            Problem::Read(ReadError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Read(ReadError::Invalid(_)) => StatusCode::BAD_REQUEST,
+            Problem::Read(ReadError::Foreign(_)) => StatusCode::CONFLICT,
         }
     }
 
-    /// `{"success":false,"error":...}`.
+    fn status_of_write(error: &FencedWriteError) -> StatusCode {
+        match error {
+            FencedWriteError::Refused(_)
+            | FencedWriteError::NotHeld(_)
+            | FencedWriteError::Foreign(_) => StatusCode::CONFLICT,
+            FencedWriteError::Invalid(_) => StatusCode::BAD_REQUEST,
+            FencedWriteError::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
+            FencedWriteError::Overloaded | FencedWriteError::Unavailable(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            FencedWriteError::DiskFailed => StatusCode::INTERNAL_SERVER_ERROR,
+            FencedWriteError::Unknown(_) => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// `{"success":false,"error":...}`, and `"indeterminate":true` if the write may be there all the
+    /// same.
     pub(super) fn answer(&self) -> Answer {
         #[derive(Serialize)]
         struct Body {
             success: bool,
             error: String,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            indeterminate: bool,
         }
-        let body = Body { success: false, error: self.to_string() };
+        let indeterminate = matches!(self, Problem::Write(error) if error.is_indeterminate());
+        let body = Body { success: false, error: self.to_string(), indeterminate };
         let mut answer = json(self.status(), &body);
         if let Problem::Method(allowed) = self {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
@@ -104,7 +124,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn of(key: &'a str, entry: &'a Entry) -> Shown<'a> {
+    pub(super) fn of(key: &'a str, entry: &'a Record) -> Shown<'a> {
         Shown {
             key,
             value: entry.presented.token.get(),
@@ -112,11 +132,6 @@ impl<'a> Shown<'a> {
             client_id: &entry.client_id,
             data: &entry.data,
         }
-    }
-
-    /// Bytes of its texts.
-    pub(super) fn len(&self) -> usize {
-        self.key.len() + self.client_id.len() + self.data.len()
     }
 }
 
@@ -135,4 +150,41 @@ pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Answer {
     let json = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(CONTENT_TYPE, json);
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::rule::Refusal;
+    use crate::token::Token;
+
+    // Requirements: S1-002.
+    #[tokio::test]
+    async fn only_an_unknown_outcome_is_called_indeterminate() {
+        let token = Token::MAX;
+        let why = || "why".to_owned();
+        let cases = [
+            (FencedWriteError::from(Refusal::Reused { token }), 409, false),
+            (FencedWriteError::NotHeld(why()), 409, false),
+            (FencedWriteError::Foreign(why()), 409, false),
+            (FencedWriteError::Invalid(why()), 400, false),
+            (FencedWriteError::Full(why()), 507, false),
+            (FencedWriteError::Overloaded, 503, false),
+            (FencedWriteError::Unavailable(why()), 503, false),
+            (FencedWriteError::DiskFailed, 500, true),
+            (FencedWriteError::Unknown(why()), 504, true),
+        ];
+        for (error, status, is_unknown) in cases {
+            let answer = Problem::from(error.clone()).answer();
+            assert_eq!(answer.status(), status, "{error}");
+            let body = answer.into_body().collect().await.expect("it is in memory").to_bytes();
+            let body: serde_json::Value = serde_json::from_slice(&body).expect("it is JSON");
+            let unknown = is_unknown.then_some(true).into();
+            assert_eq!((&body["success"], &body["indeterminate"]), (&false.into(), &unknown));
+            let says_so = error.to_string().contains("may or may not have happened");
+            assert_eq!(says_so, is_unknown, "{error}");
+        }
+    }
 }

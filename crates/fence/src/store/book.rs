@@ -1,55 +1,22 @@
 //! The contents of a store, their marks, and the lines of its file.
 //!
-//! A line holds everything about one key after one write: its mark and its data. The last line of
-//! a key counts.
+//! The last line of a key counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::mark_text;
-use crate::rule::{Mark, Refusal, Repeats};
+use super::backend::FencedWriteError;
+use super::record::Record;
+use crate::rule::Repeats;
 use crate::store::{DATA_BYTES_MAX, KEYS_MAX};
-use crate::token::{Mode, Presented, Token};
-
-/// What is known about one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    mark: Mark,
-    /// Who wrote last.
-    pub(super) client_id: String,
-    pub(super) presented: Presented,
-    pub(super) data: String,
-}
+use crate::token::Presented;
 
 /// All keys, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
-    entries: BTreeMap<Arc<str>, Arc<Entry>>,
+    entries: BTreeMap<Arc<str>, Arc<Record>>,
     /// Bytes of keys, names and data.
     bytes: usize,
-}
-
-/// Why a write is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Denied {
-    #[error(transparent)]
-    Token(#[from] Refusal),
-    #[error("the store is full ({KEYS_MAX} keys or {DATA_BYTES_MAX} bytes): use another one")]
-    Full,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    key: String,
-    mark: String,
-    #[serde(rename = "clientID")]
-    client_id: String,
-    value: u64,
-    mode: String,
-    data: String,
 }
 
 impl Book {
@@ -61,40 +28,38 @@ impl Book {
         presented: Presented,
         data: String,
         repeats: Repeats,
-    ) -> Result<Entry, Denied> {
+    ) -> Result<Record, FencedWriteError> {
         let old = self.entries.get(key);
-        let mut mark = old.map(|entry| entry.mark.clone()).unwrap_or_default();
-        let is_same = old.is_some_and(|old| old.presented == presented && old.data == data);
-        mark.present_data(presented, repeats, is_same)?;
-        let entry = Entry { mark, client_id, presented, data };
-        let bytes = self.bytes - old.map_or(0, |old| size(key, old)) + size(key, &entry);
+        let record =
+            Record::after_write(old.map(Arc::as_ref), client_id, presented, data, repeats)?;
+        let bytes = self.bytes - old.map_or(0, |old| old.size(key)) + record.size(key);
         let is_full = bytes > DATA_BYTES_MAX || (old.is_none() && self.entries.len() >= KEYS_MAX);
-        if is_full { Err(Denied::Full) } else { Ok(entry) }
+        match is_full {
+            true => Err(FencedWriteError::Full(format!(
+                "the store is full ({KEYS_MAX} keys or {DATA_BYTES_MAX} bytes): use another one"
+            ))),
+            false => Ok(record),
+        }
     }
 
     /// Takes over what was decided, or what a line says.
-    pub(super) fn put(&mut self, key: Arc<str>, entry: Arc<Entry>) {
-        self.bytes += size(&key, &entry);
+    pub(super) fn put(&mut self, key: Arc<str>, record: Arc<Record>) {
+        self.bytes += record.size(&key);
         if let Some(old) = self.entries.get(&key) {
-            self.bytes -= size(&key, old);
+            self.bytes -= old.size(&key);
         }
-        self.entries.insert(key, entry);
+        self.entries.insert(key, record);
     }
 
     /// Reads a line of the file.
     pub(super) fn replay(&mut self, line: &str) -> Result<(), String> {
-        let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let mark = mark_text::read(&line.mark).ok_or("this is no mark")?;
-        let token = Token::try_from(line.value).map_err(|error| error.to_string())?;
-        let mode: Mode = line.mode.parse().map_err(|_| "this is no mode")?;
-        let presented = Presented { token, mode };
-        let entry = Entry { mark, client_id: line.client_id, presented, data: line.data };
-        self.put(line.key.into(), Arc::new(entry));
+        let (key, record) = Record::parse(line)?;
+        self.put(key.into(), Arc::new(record));
         Ok(())
     }
 
     /// One key.
-    pub(super) fn get(&self, key: &str) -> Option<Arc<Entry>> {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<Record>> {
         self.entries.get(key).cloned()
     }
 
@@ -102,7 +67,7 @@ impl Book {
     pub(super) fn after<'a>(
         &'a self,
         key: &'a str,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Entry>)> {
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Record>)> {
         use std::ops::Bound::{Excluded, Unbounded};
         // No key is empty, so nothing is left out before the first one.
         self.entries.range::<str, _>((Excluded(key), Unbounded))
@@ -110,7 +75,7 @@ impl Book {
 
     /// The lines that say everything in here.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        self.entries.iter().map(|(key, entry)| line(key, entry))
+        self.entries.iter().map(|(key, record)| record.to_line(key))
     }
 
     /// Bytes of keys, names and data.
@@ -124,28 +89,17 @@ impl Book {
     }
 }
 
-/// The line of one key.
-pub(super) fn line(key: &str, entry: &Entry) -> String {
-    let line = Line {
-        key: key.to_owned(),
-        mark: mark_text::write(&entry.mark),
-        client_id: entry.client_id.clone(),
-        value: entry.presented.token.get(),
-        mode: entry.presented.mode.name().to_owned(),
-        data: entry.data.clone(),
-    };
-    serde_json::to_string(&line).expect("texts and numbers can be written as JSON")
-}
-
-fn size(key: &str, entry: &Entry) -> usize {
-    key.len() + entry.client_id.len() + entry.data.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token::Token;
 
-    fn write(book: &mut Book, key: &str, presented: Presented, data: &str) -> Result<(), Denied> {
+    fn write(
+        book: &mut Book,
+        key: &str,
+        presented: Presented,
+        data: &str,
+    ) -> Result<(), FencedWriteError> {
         let entry =
             book.decide(key, "c".to_owned(), presented, data.to_owned(), Repeats::Accepted)?;
         book.put(key.into(), Arc::new(entry));
@@ -171,6 +125,7 @@ mod tests {
         assert_eq!(again.get("k").unwrap().data, "six");
     }
 
+    // Requirements: S0-075.
     #[test]
     fn an_equal_token_with_the_same_data_is_a_retry() {
         let mut book = Book::default();
@@ -179,7 +134,7 @@ mod tests {
             let (client, data) = ("c".to_owned(), data.to_owned());
             let entry = book.decide("k", client, presented, data, Repeats::SameData)?;
             book.put("k".into(), Arc::new(entry));
-            Ok::<_, Denied>(())
+            Ok::<_, FencedWriteError>(())
         };
         write(5, "five").unwrap();
         write(5, "five").unwrap();

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -26,9 +26,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::answer::{Answer, Listed, Problem, Shown, json, success};
+use super::backend::{Backend, FencedWrite, Page};
 use super::book::Book;
+use super::file_backend::FileBackend;
 use super::request::{self, Claim, Write};
-use super::writer::{Job, View, Writer};
+use super::writer::Writer;
 use super::{BODY_LEN_MAX, Signatures, StoreConfig};
 use crate::journal::{Journal, OpenError};
 use crate::token::{Presented, Token};
@@ -50,22 +52,22 @@ const GRACE: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What one connection may have read and not yet understood.
 const HEAD_BYTES: usize = 64 << 10;
-/// Keys in one answer, unless fewer are asked for, and bytes of their texts.
+/// Keys in one answer, unless fewer are asked for.
 const LIST_LEN_MAX: usize = 1_000;
-const LIST_BYTES_MAX: usize = 16 << 20;
 
 /// An open store that is not served yet.
 #[derive(Debug)]
 pub struct Store {
-    shared: Arc<Shared>,
+    backend: FileBackend,
+    signatures: Signatures,
     /// Says when the disk has failed.
     failed: oneshot::Receiver<io::Error>,
 }
 
+/// What all connections share.
 #[derive(Debug)]
-struct Shared {
-    view: View,
-    jobs: mpsc::Sender<Job>,
+struct Shared<B> {
+    backend: B,
     signatures: Signatures,
     bodies: Semaphore,
 }
@@ -85,13 +87,8 @@ impl Store {
         let writer =
             Writer { journal, book, view: view.clone(), jobs: waiting, repeats: config.repeats };
         start(&config.file, writer, tell)?;
-        let shared = Shared {
-            view,
-            jobs,
-            signatures: config.signatures.clone(),
-            bodies: Semaphore::new(BODY_KIB_MAX),
-        };
-        Ok(Store { shared: Arc::new(shared), failed })
+        let backend = FileBackend { view, jobs };
+        Ok(Store { backend, signatures: config.signatures.clone(), failed })
     }
 }
 
@@ -141,40 +138,15 @@ impl Store {
         listener: TcpListener,
         end: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let Store { shared, mut failed } = self;
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let open = GracefulShutdown::new();
-        let mut end = pin!(end);
-        let outcome = loop {
-            let socket = tokio::select! {
-                Ok(error) = &mut failed => break Err(error),
-                () = &mut end => break Ok(()),
-                accepted = accept(&listener, &room) => accepted,
-            };
-            let Some((stream, place)) = socket else { continue };
-            let shared = shared.clone();
-            let service = service_fn(move |request| {
-                let shared = shared.clone();
-                async move { Ok::<_, Infallible>(shared.answer(request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service);
-            let connection = open.watch(connection);
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended badly");
-                }
-                drop(place);
-            });
+        let Store { backend, signatures, mut failed } = self;
+        let stop = async {
+            tokio::select! {
+                Ok(error) = &mut failed => Err(error),
+                () = end => Ok(()),
+            }
         };
-        if timeout(GRACE, open.shutdown()).await.is_err() {
-            tracing::warn!("some requests were cut off");
-        }
+        let outcome = serve_backend(backend, signatures, listener, stop).await;
         // The file is free for the next one when the writer has let go of it.
-        drop(shared);
         if outcome.is_ok()
             && let Ok(Ok(error)) = timeout(GRACE, failed).await
         {
@@ -182,6 +154,52 @@ impl Store {
         }
         outcome
     }
+}
+
+/// Serves records that are kept elsewhere than in a file, until `stop` is ready. Open requests are
+/// answered before this returns, within a few seconds.
+///
+/// # Errors
+///
+/// What `stop` says.
+pub async fn serve_backend<B: Backend>(
+    backend: B,
+    signatures: Signatures,
+    listener: TcpListener,
+    stop: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    let shared = Arc::new(Shared { backend, signatures, bodies: Semaphore::new(BODY_KIB_MAX) });
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let open = GracefulShutdown::new();
+    let mut stop = pin!(stop);
+    let outcome = loop {
+        let socket = tokio::select! {
+            outcome = &mut stop => break outcome,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        let Some((stream, place)) = socket else { continue };
+        let shared = shared.clone();
+        let service = service_fn(move |request| {
+            let shared = shared.clone();
+            async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended badly");
+            }
+            drop(place);
+        });
+    };
+    if timeout(GRACE, open.shutdown()).await.is_err() {
+        tracing::warn!("some requests were cut off");
+    }
+    outcome
 }
 
 /// The next connection, once there is room for it.
@@ -204,12 +222,12 @@ async fn accept(
     }
 }
 
-impl Shared {
+impl<B: Backend> Shared<B> {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let path = request.uri().path();
         let outcome = match (request.method(), path) {
             (&Method::POST, "/" | "/write") => self.write(request).await.map(|()| success()),
-            (&Method::GET, "/") => self.read(request.uri().query().unwrap_or_default()),
+            (&Method::GET, "/") => self.read(request.uri().query().unwrap_or_default()).await,
             (_, "/") => Err(Problem::Method("GET, POST")),
             (_, "/write") => Err(Problem::Method("POST")),
             _ => Err(Problem::NoSuchPath),
@@ -229,13 +247,8 @@ impl Shared {
             },
             Claim::Signed(text, number) => self.verify(text, key.clone(), number).await?,
         };
-        let (answer, answered) = oneshot::channel();
-        let job = Job { key, client_id, presented, data, answer };
-        self.jobs.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Problem::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => Problem::Unknown,
-        })?;
-        Ok(answered.await.map_err(|_| Problem::Unknown)??)
+        let write = FencedWrite { client_id, key, presented, data };
+        Ok(self.backend.write(write).await?)
     }
 
     /// The whole body, if it is small enough and comes soon enough.
@@ -280,32 +293,15 @@ impl Shared {
     }
 
     /// `?key=K`, or `?after=K&limit=N`, or everything.
-    fn read(&self, query: &str) -> Result<Answer, Problem> {
+    async fn read(&self, query: &str) -> Result<Answer, Problem> {
         let query = Query::parse(query).map_err(Problem::Malformed)?;
-        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = query.key {
-            let entry = view.get(&key);
-            // The answer is written without keeping the writer waiting.
-            drop(view);
-            let entry = entry.ok_or_else(|| Problem::NoSuchKey(key.clone()))?;
-            return Ok(json(StatusCode::OK, &Shown::of(&key, &entry)));
+            let record = self.backend.read(&key).await?;
+            let record = record.ok_or_else(|| Problem::NoSuchKey(key.clone()))?;
+            return Ok(json(StatusCode::OK, &Shown::of(&key, &record)));
         }
-        let mut bytes = 0;
-        let page: Vec<_> = view
-            .after(&query.after)
-            .take(query.limit + 1)
-            .take_while(|(key, entry)| {
-                let fits = bytes < LIST_BYTES_MAX;
-                bytes += Shown::of(key, entry).len();
-                fits
-            })
-            .map(|(key, entry)| (key.clone(), entry.clone()))
-            .collect();
-        let shown = page.len().min(query.limit);
-        let last = shown.checked_sub(1).map_or(query.after.as_str(), |at| &page[at].0);
-        let more = view.after(last).next().is_some();
-        drop(view);
-        let entries = page[..shown].iter().map(|(key, entry)| Shown::of(key, entry)).collect();
+        let Page { records, more } = self.backend.page(&query.after, query.limit).await?;
+        let entries = records.iter().map(|(key, record)| Shown::of(key, record)).collect();
         Ok(json(StatusCode::OK, &Listed { entries, more }))
     }
 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::book::{Book, Denied, line};
+use super::backend::FencedWriteError;
+use super::book::Book;
 use crate::journal::Journal;
 use crate::rule::Repeats;
 use crate::token::Presented;
@@ -32,7 +33,7 @@ pub(super) struct Job {
     pub(super) client_id: String,
     pub(super) presented: Presented,
     pub(super) data: String,
-    pub(super) answer: oneshot::Sender<Result<(), Denied>>,
+    pub(super) answer: oneshot::Sender<Result<(), FencedWriteError>>,
 }
 
 /// What readers see: only what is durable.
@@ -80,7 +81,7 @@ impl Writer {
             answers.push((job.answer, outcome.as_ref().map(drop).map_err(Clone::clone)));
             if let Ok(entry) = outcome {
                 let (key, entry): (Arc<str>, _) = (job.key.into(), Arc::new(entry));
-                lines.push(line(&key, &entry));
+                lines.push(entry.to_line(&key));
                 self.book.put(key.clone(), entry.clone());
                 accepted.push((key, entry));
             }
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
     use crate::token::Token;
 
-    fn job(key: &str, number: u64) -> (Job, oneshot::Receiver<Result<(), Denied>>) {
+    fn job(key: &str, number: u64) -> (Job, oneshot::Receiver<Result<(), FencedWriteError>>) {
         let (answer, answered) = oneshot::channel();
         let job = Job {
             key: key.to_owned(),

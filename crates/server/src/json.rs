@@ -15,6 +15,11 @@ use crate::parse::Parsed;
 pub(crate) const TTL_DEFAULT: Millis = Millis(30_000);
 /// Below this a TTL was meant in another unit.
 const TTL_MEANT_MIN: Millis = Millis(100);
+/// Members with smaller numbers are named by them. New ones are drawn below it; each is exact as a
+/// number of JSON, and has fewer decimal digits than a text has hexadecimal ones.
+const MEMBER_NUMBERS: u64 = 1_000_000_000_000_000;
+/// Hexadecimal digits of a member's number as a text.
+const MEMBER_TEXT_LEN: usize = 16;
 
 /// The fields of a request.
 #[derive(Debug)]
@@ -113,6 +118,25 @@ impl Fields {
         let why = "must be a member's number: up to 16 hexadecimal digits as a text, or a number";
         id.filter(|&id| id != 0).ok_or_else(|| Wrong::Invalid(field, why).into())
     }
+
+    /// The number of a member where answers have it as a number: that, or a key of the answers.
+    pub(crate) fn numbered_member(&self, field: &'static str) -> Parsed<u64> {
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let id = match self.get(field) {
+            Some(Value::Number(number)) => number.as_u64(),
+            Some(Value::String(text)) if text.len() == MEMBER_TEXT_LEN => {
+                let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+            }
+            Some(Value::String(text)) if text.len() < MEMBER_TEXT_LEN && digits(text) => {
+                text.parse().ok()
+            }
+            _ => None,
+        };
+        let why =
+            "must be a member's number: a number, its decimal digits, or 16 hexadecimal digits";
+        id.filter(|&id| id != 0).ok_or_else(|| Wrong::Invalid(field, why).into())
+    }
 }
 
 /// A failure, as the JSON doors tell it.
@@ -125,15 +149,25 @@ pub(crate) fn problem(failure: &Failure) -> Value {
     })
 }
 
-/// The number of a member. It is too large for the numbers of JSON.
+/// The number of a member as a text, which is exact for all of them.
 pub(crate) fn member_id(id: u64) -> String {
     format!("{id:016x}")
+}
+
+/// The number of a member as a key of an object: decimal digits if it is small enough to be a number.
+pub(crate) fn member_key(id: u64) -> String {
+    if id < MEMBER_NUMBERS { id.to_string() } else { member_id(id) }
+}
+
+/// The number of a member as a value: a number if it is small enough to be exact.
+fn member_number(id: u64) -> Value {
+    if id < MEMBER_NUMBERS { id.into() } else { member_id(id).into() }
 }
 
 /// Who leads, in the words of the founding protocol.
 pub(crate) fn leader(header: &v1::Header) -> Map<String, Value> {
     let mut told = Map::new();
-    let id = Some(header.leader_id).filter(|&id| id != 0).map(member_id);
+    let id = Some(header.leader_id).filter(|&id| id != 0).map(member_number);
     told.insert("leaderId".to_owned(), json!(id));
     told.insert("leaderAddr".to_owned(), json!(header.leader_address));
     told.insert("term".to_owned(), json!(header.raft_term));
@@ -174,6 +208,30 @@ mod tests {
             "\"600000000000y\"",
         ] {
             assert_eq!(ttl(wrong), Err("field_invalid"), "{wrong}");
+        }
+    }
+
+    // Requirements: S1-027, S1-031.
+    #[test]
+    fn a_member_is_read_as_it_is_answered() {
+        let read = |text: &str| {
+            let fields = fields(&format!("{{\"serverId\":{text}}}"));
+            fields.numbered_member("serverId").map_err(|no| no.code)
+        };
+        for id in [1, 4_444, MEMBER_NUMBERS - 1, MEMBER_NUMBERS, u64::MAX] {
+            assert_eq!(read(&member_number(id).to_string()), Ok(id));
+            assert_eq!(read(&json!(member_key(id)).to_string()), Ok(id));
+            assert_eq!(read(&json!(member_id(id)).to_string()), Ok(id));
+            // What a program makes of a number of JSON is the same number.
+            let exact = member_number(id).as_u64().is_none_or(|number| number < 1 << 53);
+            assert!(exact, "{id}");
+        }
+        assert!(member_number(MEMBER_NUMBERS - 1).is_number());
+        // One is a text of sixteen digits, and the other of fewer: none can be taken for the other.
+        assert_eq!(read("\"1000\""), Ok(1_000));
+        assert_eq!(read("\"0000000000001000\""), Ok(0x1000));
+        for wrong in ["0", "\"0\"", "-1", "1.5", "\"115c\"", "\"\"", "\"+000000000000001\"", "{}"] {
+            assert_eq!(read(wrong), Err("field_invalid"), "{wrong}");
         }
     }
 

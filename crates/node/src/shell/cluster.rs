@@ -111,7 +111,7 @@ fn found_if_new(prepared: &mut [Prepared]) -> Result<(), StartError> {
     let members: Vec<Member> = prepared
         .iter()
         .map(|one| Member {
-            id: edge::random(),
+            id: edge::member_id(),
             name: one.settings.name.clone(),
             peer: one.peer.clone(),
             client: one.settings.client.clone(),

@@ -32,7 +32,7 @@ pub(super) fn draw<D: Disk>(disk: &D) -> Result<MemberId, Error> {
             what: "the number that it has drawn fails its checksum",
         });
     }
-    let drawn = edge::random();
+    let drawn = edge::member_id();
     write(disk, &names, drawn)
         .map_err(|source| Error::Io { doing: "writing the number that it has drawn", source })?;
     Ok(drawn)

@@ -54,6 +54,13 @@ pub(super) fn random() -> u64 {
     }
 }
 
+/// The number of a new member. Below 10^15, so that JSON has it exactly as a number, and so that its
+/// decimal digits cannot be mistaken for the sixteen hexadecimal ones in which members are named.
+pub(super) fn member_id() -> u64 {
+    const MEMBER_IDS: u64 = 1_000_000_000_000_000;
+    1 + random() % (MEMBER_IDS - 1)
+}
+
 /// A length of time between the half of this and this, so that many who wait do not come back
 /// together.
 pub(super) fn jittered(most: Duration) -> Duration {

@@ -130,7 +130,7 @@ pub(super) fn peers(label: &Label, house: &House) -> String {
     }
     let (mut set, mut addresses) = (Map::new(), Map::new());
     for member in members_of(house) {
-        let id = json::member_id(member.id);
+        let id = json::member_key(member.id);
         addresses.insert(id.clone(), json!(member.peer_address));
         let one = json!({
             "name": member.name, "role": member.role, "clientAddr": member.client_address,

@@ -124,7 +124,9 @@ fn asked(fields: &Fields, command: Option<u64>) -> Parsed<Asked> {
         }),
         Some(command::READ) => Asked::Read(Key::from(fields.text("key")?)),
         Some(command::ADD_SERVER) => Asked::Change(Change::Add(member(fields)?)),
-        Some(command::REMOVE_SERVER) => Asked::Change(Change::Remove(fields.member("serverId")?)),
+        Some(command::REMOVE_SERVER) => {
+            Asked::Change(Change::Remove(fields.numbered_member("serverId")?))
+        }
         Some(command::PEER_LIST) => Asked::Peers,
         _ => return Err(unknown()),
     })
@@ -156,7 +158,7 @@ fn wait(fields: &Fields) -> Parsed<Wait> {
 }
 
 fn member(fields: &Fields) -> Parsed<Member> {
-    let id: MemberId = fields.member("serverId")?;
+    let id: MemberId = fields.numbered_member("serverId")?;
     let name = fields.text_if_any("serverName")?.map(str::to_owned);
     Ok(Member {
         id,

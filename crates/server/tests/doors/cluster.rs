@@ -48,7 +48,7 @@ async fn whoever_wants_the_leader_is_sent_to_it() {
     let follower = (leader + 1) % 3;
     let told = until_told(&world, follower).await;
     assert_eq!(told["success"], json!(false));
-    assert_eq!(told["leaderId"], json!(format!("{:016x}", id(leader))));
+    assert_eq!(told["leaderId"].as_u64(), Some(id(leader)));
     assert!(told["term"].as_u64() > Some(0));
     assert_eq!(until_told(&world, leader).await["success"], json!(true));
     // A member that follows serves all the same, unless it is told not to.
@@ -163,35 +163,74 @@ async fn a_waiter_keeps_its_place_when_the_leader_is_killed() {
     assert_eq!(get_lock(&mut locks, "a").await.holders[0].key, before["third"]);
 }
 
+/// What every answer about the members says of the leader.
+async fn assert_names_leader(told: &Value, world: &World) {
+    let leader = world.leader();
+    let mut admin = world.admin(leader).await;
+    let status = admin.status(v1::StatusRequest {}).await.expect("it is answered").into_inner();
+    let header = status.header.expect("it has one");
+    assert_eq!(told["leaderId"].as_u64(), Some(header.member_id), "{told}");
+    assert_eq!(told["leaderAddr"], json!(world.servers[leader].address().to_string()));
+    assert_eq!(told["term"].as_u64(), Some(header.raft_term));
+    assert!(header.raft_term > 0);
+}
+
+// Requirements: S1-027, S1-030, S1-031.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_are_listed_added_and_removed() {
     let world = world(3).await;
-    let mut ws = Ws::open(&world.servers[world.leader()]).await;
+    world.tell_addresses().await;
+    let leader = world.leader();
+    until_told(&world, leader).await;
+    let mut ws = Ws::open(&world.servers[leader]).await;
     let add = json!({
         "commandType": 4, "serverId": 4_444, "serverName": "n4", "serverAddr": "127.0.0.1:1",
         "requestId": 1,
     });
     ws.say(&add).await;
     let told = ws.hear().await;
-    let id = world.cluster.nodes()[world.leader()].handle().status().id;
     assert_eq!(told["success"], json!(true), "{told}");
-    assert_eq!(told["leaderId"], json!(format!("{id:016x}")));
-    assert!(told["term"].as_u64() > Some(0));
-    ws.say(&json!({ "commandType": 8 })).await;
+    assert_names_leader(&told, &world).await;
+    ws.say(&json!({ "commandType": 8, "requestId": 2 })).await;
     let told = ws.hear().await;
-    let added = "000000000000115c";
-    assert_eq!(told["peerSet"].as_object().map(serde_json::Map::len), Some(4));
-    assert_eq!(told["peerSet"][added]["name"], json!("n4"));
-    assert_eq!(told["peerAddress"][added], json!("127.0.0.1:1"));
-    // Another member knows it too, and names the one that is to be asked.
-    let mut follower = Ws::open(&world.servers[(world.leader() + 1) % 3]).await;
-    follower.say(&json!({ "commandType": 8, "requestId": 2 })).await;
+    assert_eq!((&told["success"], &told["requestId"]), (&json!(true), &json!(2)), "{told}");
+    assert_names_leader(&told, &world).await;
+    let (set, addresses) = (&told["peerSet"], &told["peerAddress"]);
+    let mut listed = Vec::new();
+    for node in world.cluster.nodes() {
+        let status = node.handle().status();
+        let key = status.id.to_string();
+        let role = if status.id == told["leaderId"] { "leader" } else { "voter" };
+        assert_eq!(set[&key]["role"], json!(role), "{told}");
+        assert_eq!(addresses[&key], json!(status.peer));
+        listed.push(key);
+    }
+    assert_eq!(set["4444"]["name"], json!("n4"));
+    assert_eq!(set["4444"]["role"], json!("learner"));
+    assert_eq!(addresses["4444"], json!("127.0.0.1:1"));
+    listed.push("4444".to_owned());
+    listed.sort();
+    for answered in [set, addresses] {
+        let mut keys: Vec<&String> = answered.as_object().expect("an object").keys().collect();
+        keys.sort();
+        assert_eq!(keys, listed.iter().collect::<Vec<_>>());
+    }
+    // Another member names the leader in the place of the list.
+    let asked = (leader + 1) % 3;
+    until_told(&world, asked).await;
+    let mut follower = Ws::open(&world.servers[asked]).await;
+    follower.say(&json!({ "commandType": 8, "requestId": 3 })).await;
     let told = follower.hear().await;
-    assert_eq!((&told["success"], told.get("peerSet")), (&json!(false), None), "{told}");
-    assert_eq!(told["leaderId"], json!(format!("{id:016x}")));
+    assert_eq!(told["success"], json!(false), "{told}");
+    assert_eq!((told.get("peerSet"), told.get("peerAddress")), (None, None), "{told}");
+    assert_names_leader(&told, &world).await;
     assert_eq!(told["error"]["code"], json!("not_leader"));
-    ws.say(&json!({ "commandType": 5, "serverId": added })).await;
-    assert_eq!(ws.hear().await["success"], json!(true));
+    // A key of the answers names a member.
+    ws.say(&json!({ "commandType": 5, "serverId": "4444" })).await;
+    let told = ws.hear().await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_names_leader(&told, &world).await;
     ws.say(&json!({ "commandType": 8 })).await;
-    assert_eq!(ws.hear().await["peerSet"].as_object().map(serde_json::Map::len), Some(3));
+    let set = ws.hear().await["peerSet"].as_object().cloned().expect("an object");
+    assert!(set.len() == 3 && !set.contains_key("4444"), "{set:?}");
 }

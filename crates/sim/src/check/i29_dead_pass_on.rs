@@ -72,9 +72,9 @@ fn could_hold(book: &Book, name: &LockName, first: &Place, now: LogTime) -> bool
 pub(super) fn in_time(book: &Book, now: LogTime, well: Time, at: Time) -> Check {
     for (id, lease) in &book.leases {
         let runs = lease.is_alive(now) && lease.deadline != LogTime::NEVER;
-        if runs && at > with_slack(lease.renewed_at.max(well), lease.ttl) {
-            let (id, ttl, since) = (id.0, lease.ttl.0, lease.renewed_at.0);
-            let what = format!("lease {id:x} of {ttl} ms lives, renewed at {since} us");
+        if runs && at > with_slack(lease.renewed_at.max(well), lease.promised) {
+            let (id, promised, since) = (id.0, lease.promised.0, lease.renewed_at.0);
+            let what = format!("lease {id:x} of {promised} ms lives, renewed at {since} us");
             return Err(broken("I29", what));
         }
     }
@@ -84,10 +84,10 @@ pub(super) fn in_time(book: &Book, now: LogTime, well: Time, at: Time) -> Check 
 #[cfg(test)]
 mod tests {
     use fencepost_core::command::{Action, Wait};
-    use fencepost_core::{Effects, State};
+    use fencepost_core::{Effects, LeaseId, Millis, State};
 
     use super::*;
-    use crate::check::book::sample::{acquire, step};
+    use crate::check::book::sample::{acquire, page, step};
 
     fn asked(mode: Mode) -> Action {
         acquire(mode, Wait::WhileLeased)
@@ -108,5 +108,15 @@ mod tests {
         assert!(!idle(&held(Mode::Permit(1)).with_place(2, 3, &asked(Mode::Permit(1)))));
         let dead = Book::default().with_place(1, 2, &asked(Mode::Exclusive));
         assert!(!idle(&dead), "its lease is gone");
+    }
+
+    #[test]
+    fn a_shorter_renewal_keeps_the_longer_promise() {
+        let mut book = Book::default().with_lease(1, 50_000);
+        book.extend_lease(&page(10_000, None), LeaseId(1), Some(Millis(1_000)), None);
+        let is_right = |at| in_time(&book, LogTime(20_000), Time(0), Time(at)).is_ok();
+        // Forty seconds are left of it, and the slack.
+        assert!(is_right(57_000_000));
+        assert!(!is_right(58_000_000));
     }
 }

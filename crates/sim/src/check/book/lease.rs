@@ -13,6 +13,9 @@ pub(in crate::check) struct LeaseRecord {
     pub(in crate::check) epoch: Epoch,
     pub(in crate::check) ttl: Millis,
     pub(in crate::check) deadline: LogTime,
+    /// How long it was to run, from when it was made or last renewed. A renewal that asks for less than
+    /// is left does not take anything away.
+    pub(in crate::check) promised: Millis,
     pub(in crate::check) client: ClientId,
     /// The lock that it was made for, by owner name.
     pub(in crate::check) sole: Option<LockName>,
@@ -58,6 +61,7 @@ impl Book {
                 epoch: granted.epoch,
                 ttl: asked.ttl,
                 deadline: page.now.after(asked.ttl),
+                promised: asked.ttl,
                 client: asked.client.clone(),
                 sole: None,
                 renewed_at: page.at,
@@ -81,6 +85,7 @@ impl Book {
             lease.ttl = ttl;
         }
         lease.deadline = lease.deadline.max(page.now.after(lease.ttl));
+        lease.promised = lease.deadline.since(page.now);
         lease.renewed_at = page.at;
         lease.sent_at = sent_at.max(lease.sent_at);
         lease.changed = true;
@@ -94,6 +99,7 @@ impl Book {
                 epoch: Epoch::ANY,
                 ttl: asked.ttl,
                 deadline: LogTime::NEVER,
+                promised: asked.ttl,
                 client: asked.client.clone(),
                 sole: Some(asked.name.clone()),
                 renewed_at: page.at,
@@ -108,6 +114,7 @@ impl Book {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if lease.sole.is_some() && lease.deadline == LogTime::NEVER {
             lease.deadline = page.now.after(lease.ttl);
+            lease.promised = lease.ttl;
             lease.renewed_at = page.at;
             lease.changed = true;
         }

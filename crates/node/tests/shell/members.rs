@@ -164,7 +164,10 @@ fn older_build_is_refused_after_the_level_is_raised() {
 // Requirements: S1-105.
 #[test]
 fn follower_sends_a_newcomer_on_to_the_leader() {
-    let (_folder, _, cluster) = cluster(3);
+    // No other leader is elected meanwhile, however busy the machine is.
+    let config = NodeConfig { election_ticks: (300, 600), ..NodeConfig::new(0) };
+    let (_folder, dirs) = folder(3);
+    let cluster = Cluster::start(&dirs, &config).expect("the directories are new");
     for node in cluster.nodes() {
         until(node, |status| status.feature_level == 2 && status.role.leader.is_some());
     }

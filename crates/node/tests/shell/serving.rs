@@ -82,6 +82,7 @@ fn stale_reads_need_no_quorum_and_all_else_does() {
     let leader = cluster.leader(PATIENCE).expect("there is a leader");
     let last = cluster.take(leader);
     write(last.handle(), "k");
+    assert_eq!(has(last.handle(), "k", Freshness::Linearizable), Ok(true));
     for node in cluster.nodes() {
         node.kill();
     }

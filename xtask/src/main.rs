@@ -49,7 +49,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Run everything: verify, all tests, and the planted bugs that the tests must catch
-    Test,
+    Test(test::Args),
     /// Look for anything wrong with the sources; never writes
     Verify,
     /// Repair what a machine can repair: formatting and simple lints
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn dispatch(verb: &Verb) -> anyhow::Result<()> {
     let root = root()?;
     match verb {
-        Verb::Test => test::run(&root),
+        Verb::Test(args) => test::run(&root, args),
         Verb::Verify => verify::run(&root),
         Verb::Fix => fix::run(&root),
         Verb::Tidy => tidy::run(&root),

@@ -42,7 +42,15 @@ const REWRITES: [&str; 2] = [UPDATE_EXPECT, "SNAPSHOTS"];
 /// Below the root: what a run writes.
 const FOLDER: &str = "target/xtask-test";
 
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+/// How to run the tests.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What runs the tests [default: nextest where cargo-nextest is installed, else cargo]
+    #[arg(long, value_enum)]
+    runner: Option<Runner>,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     refuse_rewriting(|variable| env::var_os(variable).is_some())?;
     let mut steps = Steps::default();
     verify::steps(root, &mut steps)?;
@@ -51,7 +59,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         stores::install();
         Ok(())
     })?;
-    let mut tests = Tests::begin(root)?;
+    let mut tests = Tests::begin(root, args.runner)?;
     steps.run("tests", || tests.run(tests.runner, &WORKSPACE))?;
     if tests.runner == Runner::Nextest {
         // Plain `cargo test` has run these already; nextest cannot.
@@ -78,9 +86,10 @@ struct Tests<'a> {
 }
 
 impl<'a> Tests<'a> {
-    fn begin(root: &'a Path) -> anyhow::Result<Tests<'a>> {
+    fn begin(root: &'a Path, runner: Option<Runner>) -> anyhow::Result<Tests<'a>> {
         let skips = Skips::begin(&root.join(FOLDER))?;
-        Ok(Tests { root, runner: Runner::choose(root), skips, passed: Some(0) })
+        let runner = runner.unwrap_or_else(|| Runner::choose(root));
+        Ok(Tests { root, runner, skips, passed: Some(0) })
     }
 
     fn run(&mut self, runner: Runner, selection: &[&str]) -> anyhow::Result<()> {

@@ -8,9 +8,12 @@ use std::path::Path;
 use crate::command::{Stream, cargo_heard, has_cargo};
 
 /// What runs the tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Runner {
+    /// A process for each test
     Nextest,
+    /// A process for all tests of a binary
+    #[value(name = "cargo")]
     CargoTest,
 }
 

@@ -154,6 +154,7 @@ impl Node {
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let mut node = Node {
             raft: RawNode::new(&engine, store, &logger)?,
+            making: Making::of(&machine),
             machine,
             membership,
             clock: LogClock::default(),
@@ -182,7 +183,6 @@ impl Node {
             quota_again: 0,
             changing: None,
             disk_is_low: false,
-            making: Making::default(),
             giving: Giving::new(),
             fetch: None,
             installing: None,

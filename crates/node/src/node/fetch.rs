@@ -204,6 +204,7 @@ impl Node {
         };
         let Replica { machine, membership } = *replica;
         self.machine = machine;
+        self.making.installed(&self.machine);
         if self.mutant(Mutant::InstallLosesGrants) {
             self.machine.lose_grants();
         }

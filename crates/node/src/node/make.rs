@@ -7,6 +7,7 @@ use super::drain::log_entry;
 use super::{Node, mix};
 use crate::bytes::to_u64;
 use crate::io::{Output, RequestId};
+use crate::machine::Machine;
 use crate::mutant::Mutant;
 use crate::replica::Replica;
 use crate::snapshot_keeper::{NotMade, SnapshotTask, Source};
@@ -27,6 +28,17 @@ pub(super) struct Making {
     base_is_lost: bool,
     /// Who wants one for a backup, and what it must cover.
     saves: Vec<(RequestId, u64)>,
+    /// The one that is being made, and what is on disk: the older one and the newest.
+    next: Size,
+    kept: [Size; 2],
+}
+
+/// What a snapshot takes on disk, roughly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    state: u64,
+    /// The log between the one before and this one, which stays as long as the one before.
+    log: u64,
 }
 
 /// While the disk is low, a snapshot is made after so many bytes of entries: few are written then.
@@ -36,6 +48,22 @@ const LOW_DISK_BYTES: u64 = 1 << 20;
 const DOUBLINGS_MAX: u32 = 6;
 
 impl Making {
+    /// At the start the older one is taken to be as large as the newest.
+    pub(super) fn of(machine: &Machine) -> Making {
+        let newest = Size { state: size(machine), log: 0 };
+        Making { kept: [newest; 2], ..Making::default() }
+    }
+
+    /// A snapshot came from another member.
+    pub(super) fn installed(&mut self, machine: &Machine) {
+        self.next = Size { state: size(machine), log: 0 };
+        self.keep_next();
+    }
+
+    fn keep_next(&mut self) {
+        self.kept = [self.kept[1], self.next];
+    }
+
     pub(super) fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -44,6 +72,12 @@ impl Making {
     pub(super) fn base_is_lost(&mut self) {
         self.base_is_lost = true;
     }
+}
+
+/// How large a snapshot of this state is, roughly.
+fn size(machine: &Machine) -> u64 {
+    let state = machine.state();
+    state.used_bytes() + to_u64(state.history().bytes())
 }
 
 impl Node {
@@ -78,6 +112,7 @@ impl Node {
             membership.conf = self.raft.store().snapshot_members().clone();
         }
         self.making.now = Some((id, membership.conf.clone()));
+        self.making.next = Size { state: size(&self.machine), log: self.making.bytes };
         self.making.bytes = 0;
         outputs.push(Output::Snapshot(Box::new(SnapshotTask::Make { id, membership, source })));
     }
@@ -102,16 +137,37 @@ impl Node {
             || self.making.bytes >= self.snapshot_pays_after()
             // A shorter log is the only room that a node can make by itself.
             || self.disk_is_low && self.making.bytes >= LOW_DISK_BYTES
+            || self.could_free_disk()
             || !self.making.saves.is_empty()
     }
 
     /// After so many bytes of entries a snapshot is worth its writing. What is written at most doubles,
     /// and a small state has a short log.
     fn snapshot_pays_after(&self) -> u64 {
-        let state = self.machine.state();
-        let bytes = state.used_bytes() + to_u64(state.history().bytes());
         let (least, most) = self.config.snapshot_bytes;
-        bytes.clamp(least, most)
+        size(&self.machine).clamp(least, most)
+    }
+
+    /// Whether a disk that is low holds much more than a state of this size needs: what was deleted, and
+    /// the log of it, take room until both snapshots are replaced. It is false once they are, so few
+    /// are written.
+    fn could_free_disk(&self) -> bool {
+        if !self.disk_is_low {
+            return false;
+        }
+        let [older, newest] = self.making.kept;
+        let held = older.state + newest.state + newest.log + self.making.bytes;
+        let needed = size(&self.machine);
+        held > 2 * needed + needed / 2 + LOW_DISK_BYTES
+    }
+
+    /// Whether the leader needs an entry to make such a snapshot, because the newest covers all.
+    pub(super) fn lacks_entry_to_free_disk(&self) -> bool {
+        let newest = self.snapshot_id().index;
+        self.could_free_disk()
+            && self.making.now.is_none()
+            && self.ticks >= self.making.not_before
+            && self.raft.raft.raft_log.last_index() == newest
     }
 
     fn replay_since(&self, base: SnapshotId, id: SnapshotId) -> Source {
@@ -155,6 +211,7 @@ impl Node {
             return;
         }
         self.raft.mut_store().set_snapshot(id, members);
+        self.making.keep_next();
         // The one before stays on disk in case this one is damaged, and is of no use without the
         // log from there on.
         let keep = if self.mutant(Mutant::PurgesTooMuch) { id } else { before };

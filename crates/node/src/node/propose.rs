@@ -258,7 +258,7 @@ impl Node {
     }
 
     /// Whether an entry is needed only for its stamp: something is due that no entry on its way
-    /// will end, or leases live and the last stamp is a second old.
+    /// will end, or leases live and the last stamp is a second old, or a snapshot needs an entry.
     fn stamp_is_due(&self) -> bool {
         if self.mutant(Mutant::NoStamps) {
             return false;
@@ -269,7 +269,7 @@ impl Node {
             deadline <= stamp && on_its_way.is_none_or(|stamp| stamp < deadline)
         });
         let old = stamp.since(self.last_stamp).0 >= STAMP_EVERY;
-        due || old && self.machine.state().has_leases()
+        due || old && self.machine.state().has_leases() || self.lacks_entry_to_free_disk()
     }
 
     /// Applies an entry. If it is one that this node has proposed, its commands are read already.

@@ -1,11 +1,11 @@
 //! A leader whose disk has only its reserve left.
 
-use fencepost_core::command::{DeleteRange, LeaseRef, Op, Release, Txn};
+use fencepost_core::command::{DeleteRange, LeaseRef, Op, Put, Release, Txn};
 use fencepost_core::range::KeyRange;
-use fencepost_core::{Action, Key, LeaseId, LockName, Outcome};
+use fencepost_core::{Action, Key, LeaseId, LockName, Outcome, Value};
 use fencepost_node::io::{Answer, Input, ProposeError};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, MS};
 use crate::{acquire, lease, put, renew};
 
 fn answer(cluster: &mut Cluster, id: u64, action: Action) -> Answer {
@@ -72,6 +72,36 @@ fn full_disk_of_a_follower_refuses_nothing() {
     cluster.input(follower, Input::DiskIsLow(true));
     cluster.done(follower, put("k"));
     cluster.done(leader, lease(1, 60_000));
+}
+
+/// Two snapshots are kept, so a single one gives nothing back of what was deleted.
+#[test]
+fn deletes_on_a_full_disk_shorten_the_log_of_an_idle_leader() {
+    const VALUES: usize = 40;
+    let mut cluster = Cluster::with_levels(1, 5, &[2]);
+    let leader = cluster.elect();
+    assert!(cluster.run_until(|cluster| cluster.node(leader).feature_level() == 2));
+    for number in 0..VALUES {
+        let Action::Put(put) = put(&format!("k{number}")) else { panic!("it is a put") };
+        cluster.done(
+            leader,
+            Action::Put(Put { value: Value::from(vec![7; 1 << 20].as_slice()), ..put }),
+        );
+    }
+    cluster.input(leader, Input::DiskIsLow(true));
+    for number in 0..VALUES {
+        cluster.done(leader, Action::DeleteRange(delete(&format!("k{number}"))));
+    }
+    let log = |cluster: &Cluster| -> usize {
+        let node = cluster.node(leader);
+        let entries = (1..=node.last_index()).filter_map(|index| node.entry(index));
+        entries.map(|(_, _, data)| data.len()).sum()
+    };
+    assert!(cluster.run_until(|cluster| log(cluster) < 1 << 20), "{} bytes of log", log(&cluster));
+    // Nothing is left to be freed, so no more is written.
+    let last = cluster.node(leader).last_index();
+    cluster.run(10_000 * MS);
+    assert_eq!(cluster.node(leader).last_index(), last);
 }
 
 /// A member of an earlier build would close the connection over an answer that it cannot read.

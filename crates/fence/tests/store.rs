@@ -274,10 +274,9 @@ fn a_full_disk_ends_the_store_and_loses_nothing_acknowledged() {
         }
     };
     assert!((10..40).contains(&acked), "{acked}");
-    if let Ok((status, text)) = problem {
-        assert_eq!(status, 500);
-        assert!(text.contains("may or may not have happened"), "{text}");
-    }
+    let (status, text) = problem.expect("it answers before it ends");
+    assert_eq!(status, 500);
+    assert!(text.contains("may or may not have happened"), "{text}");
     let status = process.0.wait().unwrap();
     assert!(!status.success(), "it must not go on with a disk that failed");
     let (_process, mut caller) = start(&file);

@@ -65,7 +65,8 @@ async fn messages_that_mean_nothing_are_refused_and_change_nothing() {
         ("{\"commandType\":4,\"serverId\":0,\"serverAddr\":\"x:1\"}", "field_invalid"),
         ("{\"commandType\":5}", "field_invalid"),
         ("{\"commandType\":5,\"serverId\":\"not hex\"}", "field_invalid"),
-        ("{\"commandType\":5,\"serverId\":\"abcdef\"}", "member_unknown"),
+        ("{\"commandType\":5,\"serverId\":\"abcdef\"}", "field_invalid"),
+        ("{\"commandType\":5,\"serverId\":\"0000000000abcdef\"}", "member_unknown"),
     ];
     for (message, code) in wrong {
         ws.say_text(message).await;

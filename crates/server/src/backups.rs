@@ -12,9 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use fencepost_node::io::ProposeError;
+use fencepost_node::shell::DiskStatus;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -25,6 +28,13 @@ use crate::limits;
 
 /// Chunks that are read ahead of the client.
 const CHUNKS_AHEAD: usize = 4;
+/// A scratch file may have twice the bytes of the state, and this part of them: pages of a database
+/// are not full.
+const SCRATCH_GROWTH_PART: u64 = 4;
+/// How long a client may take for everything, beside this time for each chunk: a connection of 64
+/// KiB a second. A file that is sent keeps its room on the disk.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A turn to be sent one.
 pub(crate) fn turn(house: &House) -> Result<OwnedSemaphorePermit, Failure> {
@@ -41,6 +51,27 @@ pub(crate) fn scratch_file(house: &House) -> io::Result<File> {
     }
 }
 
+/// Refuses a scratch file if those of all that are being sent, each of a state of so many bytes,
+/// would not leave the disk reserve to the log and the next snapshot of the node.
+pub(crate) fn check_disk(house: &House, state_bytes: u64) -> Result<(), Failure> {
+    let Some(disk) = house.handle.status().disk else { return Ok(()) };
+    let being_sent = limits::BACKUPS_MAX - house.backups.available_permits();
+    match leaves_reserve(disk, state_bytes, being_sent as u64) {
+        true => Ok(()),
+        false => Err(Wrong::Unproposed(ProposeError::DiskFull).into()),
+    }
+}
+
+fn leaves_reserve(disk: DiskStatus, state_bytes: u64, files: u64) -> bool {
+    let file = state_bytes.saturating_mul(2).saturating_add(state_bytes / SCRATCH_GROWTH_PART);
+    disk.free >= disk.reserve.saturating_add(file.saturating_mul(files))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a client has real time to take what it asked for")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Where chunks go.
 pub(crate) struct Chunks<T> {
     sender: Sender<Result<T, Status>>,
@@ -48,6 +79,8 @@ pub(crate) struct Chunks<T> {
     runtime: Handle,
     /// Whether the client took nothing in time.
     is_cut: Cell<bool>,
+    /// When all chunks until now must have been taken.
+    deadline: Cell<Instant>,
 }
 
 impl<T> Chunks<T> {
@@ -60,10 +93,15 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// Waits until there is room for a chunk. `false` if the client has gone, or takes nothing.
+    /// Waits until there is room for a chunk. `false` if the client has gone, or takes nothing, or too
+    /// little.
     pub(crate) fn send(&self, chunk: T) -> bool {
+        self.deadline.set(self.deadline.get() + CHUNK_TIMEOUT);
         // It is made inside of the runtime, whose timer it needs.
-        let sent = async { tokio::time::timeout(self.patience, self.sender.send(Ok(chunk))).await };
+        let sent = async {
+            let by = self.deadline.get().min(now() + self.patience);
+            tokio::time::timeout_at(by, self.sender.send(Ok(chunk))).await
+        };
         match self.runtime.block_on(sent) {
             Ok(sent) => sent.is_ok(),
             Err(_) => {
@@ -86,8 +124,9 @@ pub(crate) fn serve<T: Send + 'static>(
     let (done, end) = oneshot::channel();
     let (house, runtime) = (Arc::clone(house), Handle::current());
     tokio::task::spawn_blocking(move || {
-        let chunks =
-            Chunks { sender, patience: house.body_patience, runtime, is_cut: Cell::new(false) };
+        let deadline = Cell::new(now() + TRANSFER_TIMEOUT);
+        let (patience, is_cut) = (house.body_patience, Cell::new(false));
+        let chunks = Chunks { sender, patience, runtime, is_cut, deadline };
         let end = match send(&house, &chunks) {
             Ok(()) if chunks.is_cut.get() => Err(status(Wrong::SlowReader.into())),
             Ok(()) => Ok(()),
@@ -119,5 +158,23 @@ impl<T> Stream for Sending<T> {
         // The thread has panicked, and said so.
         let end = end.unwrap_or_else(|_| Err(Failure::from(Wrong::Unexpected).into()));
         Poll::Ready(end.err().map(Err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn scratch_files_leave_the_disk_reserve() {
+        // A file of twice the bytes and a quarter of them.
+        let disk = DiskStatus { free: 244 * MIB, reserve: 64 * MIB, is_low: false };
+        assert!(leaves_reserve(disk, 80 * MIB, 1));
+        assert!(!leaves_reserve(disk, 80 * MIB + 4, 1), "the reserve is not for snapshots");
+        assert!(leaves_reserve(disk, 40 * MIB, 2));
+        assert!(!leaves_reserve(disk, 80 * MIB, 2), "another one is being sent");
+        assert!(!leaves_reserve(disk, u64::MAX, 4), "no size overflows");
     }
 }

@@ -67,8 +67,9 @@ fn matches(allowed: &str, name: &str) -> bool {
 
 /// A host without its port, and an IPv6 address without its brackets.
 fn without_port(host: &str) -> &str {
-    if let Some((address, _)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-        return address;
+    if let Some((address, port)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        // Anything else behind an address makes a name of it.
+        return if port.is_empty() || port.starts_with(':') { address } else { host };
     }
     match host.rsplit_once(':') {
         Some((name, _)) if host.parse::<Ipv6Addr>().is_err() => name,
@@ -98,6 +99,7 @@ mod tests {
             "0x7f.1",
             "2130706433",
             "[evil.example]:1",
+            "[::1].evil.example",
         ] {
             assert!(!hosts.allows(host), "{host}");
         }

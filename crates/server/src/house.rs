@@ -1,6 +1,6 @@
 //! What all doors of one server share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,9 @@ pub(crate) struct House {
     pub(crate) unread: Arc<ByteBudget>,
     /// How long a session may be unused.
     pub(crate) idle_patience: Duration,
+    /// Requests that are being served, of all connections over HTTP.
+    pub(crate) open_requests: AtomicUsize,
+    pub(crate) requests_max: usize,
     /// How long a message may take to arrive, or a part of an answer to be taken.
     pub(crate) body_patience: Duration,
     /// The room of reads of many keys.
@@ -121,6 +124,8 @@ impl House {
             backup_maker: Arc::new(Semaphore::new(1)),
             unread: ByteBudget::for_server(),
             idle_patience: tuning.idle_patience,
+            open_requests: AtomicUsize::new(0),
+            requests_max: tuning.requests_max,
             body_patience: tuning.body_patience,
             scans: Scans::default(),
             signing: Desk::open(handle.home(), status.cluster_id, node)?,

@@ -95,6 +95,14 @@ pub(crate) const CONNECTIONS_MAX: usize = 15_000;
 /// and must leave a quarter.
 pub(crate) const ADDRESS_SHARE: (usize, usize) = (1, 4);
 pub(crate) const LOOPBACK_SHARE: (usize, usize) = (3, 4);
+/// Requests that a server serves at once. Each takes some 7 KiB, also if nothing but its headers has
+/// arrived.
+pub(crate) const HTTP_REQUESTS_MAX: usize = 32_768;
+/// So many of each connection are served beyond that, so that those of one client leave room for others.
+pub(crate) const CONNECTION_REQUESTS_MIN: usize = 4;
+/// A connection that had so many refused is closed: answers that its client does not read take memory
+/// too.
+pub(crate) const REFUSED_REQUESTS_MAX: usize = 64;
 /// How often refused connections are logged.
 pub(crate) const REFUSED_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How long streams may take to end when the server does.

@@ -10,16 +10,19 @@ use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use tokio::sync::Notify;
+use tonic::Status;
 use tower_service::Service as _;
 
 use crate::answer_room::AnswerRoom;
 use crate::arrival::{Arrival, Arrivals};
 use crate::byte_budget::ByteBudget;
-use crate::error::Failure;
+use crate::error::{Failure, Wrong};
 use crate::etcd::{Asked, EtcdDoor, UnaryCall};
 use crate::grpc::Peer;
 use crate::hosts::AllowedHosts;
 use crate::house::House;
+use crate::limits;
 use crate::request_body::{self, Kind, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::rest;
@@ -29,6 +32,7 @@ use crate::ws::PartialMessage;
 
 /// What the requests of one connection are served with.
 pub(crate) struct Requests {
+    house: Arc<House>,
     etcd: EtcdDoor,
     router: Router,
     peer: SocketAddr,
@@ -43,6 +47,9 @@ pub(crate) struct Requests {
     partial: Arc<PartialMessage>,
     open: AtomicUsize,
     begun: AtomicU64,
+    refused: AtomicUsize,
+    /// Too many were refused.
+    flooded: Notify,
 }
 
 /// What a connection needs to serve requests.
@@ -62,6 +69,7 @@ pub(crate) struct OpenRequest(Arc<Requests>);
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.house.open_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -69,6 +77,7 @@ impl Requests {
     pub(crate) fn new(house: &Arc<House>, given: Given) -> Requests {
         let Given { router, peer, seat, arrivals, patience, hosts, partial } = given;
         Requests {
+            house: Arc::clone(house),
             etcd: EtcdDoor::new(house),
             router,
             peer,
@@ -80,6 +89,8 @@ impl Requests {
             partial,
             open: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
+            refused: AtomicUsize::new(0),
+            flooded: Notify::new(),
         }
     }
 
@@ -88,12 +99,35 @@ impl Requests {
         request: Request<Incoming>,
         arrival: Arrival,
     ) -> Result<Response<ResponseBody>, Infallible> {
-        self.open.fetch_add(1, Ordering::Relaxed);
+        let open_here = self.open.fetch_add(1, Ordering::Relaxed);
+        let open_in_all = self.house.open_requests.fetch_add(1, Ordering::Relaxed);
         self.begun.fetch_add(1, Ordering::Relaxed);
         let open = OpenRequest(Arc::clone(&self));
-        let mut answered = self.answer(request, arrival).await?;
+        let is_one_too_many =
+            open_in_all >= self.house.requests_max && open_here >= limits::CONNECTION_REQUESTS_MIN;
+        let mut answered = match is_one_too_many {
+            true => self.refuse(&request),
+            false => self.answer(request, arrival).await?,
+        };
         let room = AnswerRoom::detach(answered.extensions_mut());
         Ok(answered.map(|answer| ResponseBody::new(answer, open, room)))
+    }
+
+    /// Refuses a request without looking at it, and the whole connection if that goes on.
+    fn refuse(&self, request: &Request<Incoming>) -> Response<Answer> {
+        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 == limits::REFUSED_REQUESTS_MAX {
+            self.flooded.notify_one();
+        }
+        let failure = Failure::from(Wrong::TooMuchOpen("requests", self.house.requests_max));
+        match request_body::is_grpc(request) {
+            true => Status::from(failure).into_http::<Body>().map(Answer::Layered),
+            false => rest::refuse(failure).map(Answer::Layered),
+        }
+    }
+
+    /// Waits until too many requests of this connection were refused.
+    pub(crate) async fn flooded(&self) {
+        self.flooded.notified().await;
     }
 
     /// Waits until no request was open for so long, up to twice as long.

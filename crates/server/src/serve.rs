@@ -51,6 +51,8 @@ pub struct Tuning {
     pub connections_max: usize,
     /// How many of them one address may have; without it, a share of all.
     pub address_connections_max: Option<usize>,
+    /// How many requests over HTTP it serves at once. Beyond them a connection has a few.
+    pub requests_max: usize,
     /// Under which names requests over HTTP may reach it, beside IP addresses and `localhost`.
     pub allowed_hosts: AllowedHosts,
     /// How long a client may take to say what it wants.
@@ -74,6 +76,7 @@ impl Default for Tuning {
         Tuning {
             connections_max: limits::CONNECTIONS_MAX,
             address_connections_max: None,
+            requests_max: limits::HTTP_REQUESTS_MAX,
             allowed_hosts: AllowedHosts::default(),
             headers_patience: limits::HEADERS_PATIENCE,
             member_patience: limits::MEMBER_PATIENCE,
@@ -364,6 +367,9 @@ impl Doors {
                 // If there is nobody to stop it, it has been stopped.
                 _ = stopped.wait_for(|&is_stopped| is_stopped) => {}
                 () = requests.idle(idle_patience) => {}
+                () = requests.flooded() => {
+                    return Err("too many requests were open, and more came".into());
+                }
             }
             connection.as_mut().graceful_shutdown();
             let ended = tokio::time::timeout(limits::FAREWELL, connection).await;

@@ -6,6 +6,8 @@ mod differential;
 mod failover;
 #[path = "etcd/generate.rs"]
 mod generate;
+#[path = "etcd/idle.rs"]
+mod idle;
 #[path = "etcd/limits.rs"]
 mod limits;
 #[path = "etcd/locks.rs"]

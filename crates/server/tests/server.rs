@@ -11,6 +11,8 @@ mod cluster;
 mod crowded;
 #[path = "server/elections.rs"]
 mod elections;
+#[path = "server/floods.rs"]
+mod floods;
 #[path = "server/followers.rs"]
 mod followers;
 #[path = "server/framed.rs"]

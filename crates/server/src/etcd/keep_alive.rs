@@ -2,6 +2,7 @@
 //!
 //! They go to the log side by side, because each waits a little for the company of others. Answers
 //! name their lease, so their order does not matter. A lease that is gone is answered, not refused.
+//! A stream without requests for as long as a connection may be idle is ended.
 
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ async fn listen(
             () = door.0.closed() => Some(Err(Status::unavailable("etcdserver: server stopped"))),
             () = door.leaderless(), if wants_leader => Some(Err(refuse::no_leader())),
             () = answers.closed() => return,
+            // A stream that renews nothing must not keep its connection from counting as idle.
+            () = tokio::time::sleep(door.0.idle_patience) => Some(Err(refuse::idle())),
         };
         let request = match request {
             Some(Ok(request)) => request,

@@ -2,11 +2,16 @@
 
 use tonic::{Code, Status};
 
-use crate::error::Failure;
+use crate::error::{Failure, Wrong};
 
 /// A member without a leader. Whoever hears this asks another member.
 pub(super) fn no_leader() -> Status {
     Status::unavailable("etcdserver: no leader")
+}
+
+/// A stream without watches or renewals for too long.
+pub(super) fn idle() -> Status {
+    status(&Failure::from(Wrong::Idle))
 }
 
 /// The code and the text that etcd has for a failure; nothing, if etcd knows no such failure.

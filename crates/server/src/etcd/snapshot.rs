@@ -2,7 +2,8 @@
 //!
 //! Guarantees: as many snapshots and backups are sent at once as there may be, and one of them is
 //! made at a time; a client that does not read loses its turn. While it is sent, a snapshot is a file
-//! on the disk: it takes memory only while it is made.
+//! on the disk: it takes memory only while it is made. Refuses: a snapshot that would take the disk
+//! reserve.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -31,7 +32,8 @@ impl EtcdDoor {
     pub(super) async fn snapshot_now(&self) -> Result<Answers<pb::SnapshotResponse>, Failure> {
         let turn = backups::turn(&self.0)?;
         // A member that follows may not have applied yet what was answered elsewhere.
-        let (head, ()) = self.0.ask(false, |_| ()).await?;
+        let (head, bytes) = self.0.ask(false, State::used_bytes).await?;
+        backups::check_disk(&self.0, bytes)?;
         let header = header(head);
         Ok(backups::serve(
             &self.0,

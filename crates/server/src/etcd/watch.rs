@@ -87,6 +87,9 @@ struct Over(Option<Status>);
 
 impl Stream {
     async fn serve(mut self, mut requests: Streaming<pb::WatchRequest>, wants_leader: bool) {
+        let idle_timeout = self.door.0.idle_patience;
+        let idle = tokio::time::sleep(idle_timeout);
+        tokio::pin!(idle);
         loop {
             let step = tokio::select! {
                 biased;
@@ -98,7 +101,10 @@ impl Stream {
                     Err(Over(Some(refuse::no_leader())))
                 }
                 request = requests.next() => match request {
-                    Some(Ok(request)) => self.hear(request).await,
+                    Some(Ok(request)) => {
+                        idle.set(tokio::time::sleep(idle_timeout));
+                        self.hear(request).await
+                    }
                     Some(Err(status)) => Err(Over(Some(status))),
                     None => Err(Over(None)),
                 },
@@ -107,6 +113,11 @@ impl Stream {
                     None => Err(Over(Some(Status::unavailable("etcdserver: server stopped")))),
                 },
                 () = std::future::ready(()), if !self.behind.is_empty() => self.catch_up().await,
+                // A stream without watches must not keep its connection from counting as idle.
+                () = &mut idle => {
+                    idle.set(tokio::time::sleep(idle_timeout));
+                    if self.watches.is_empty() { Err(Over(Some(refuse::idle()))) } else { Ok(()) }
+                }
             };
             if let Err(Over(status)) = step {
                 if let Some(status) = status {

@@ -80,6 +80,15 @@ fn unreadable(why: String) -> Failure {
 }
 
 fn text(raw: &str) -> Result<String, Failure> {
+    let is_escape = |behind: &str| {
+        let digits = behind.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !raw.split('%').skip(1).all(is_escape) {
+        return Err(unreadable(
+            "a % in the query needs two hexadecimal digits behind it".to_owned(),
+        ));
+    }
     let spaced = raw.replace('+', " ");
     let decoded = percent_decode(spaced.as_bytes()).decode_utf8().map(Cow::into_owned);
     decoded.map_err(|_| unreadable("the query is no UTF-8".to_owned()))
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for wrong in ["/?a=1&a=2", "/?a=%ff"] {
+        for wrong in ["/?a=1&a=2", "/?a=%ff", "/?a=%zz", "/?a=b%", "/?a=%4"] {
             assert_eq!(query(wrong).expect_err(wrong).code, "request_unreadable");
         }
         let left = query("/?prefx=true").expect("it can be read").end();

@@ -184,11 +184,18 @@ impl Talk {
         let bytes = match &message {
             Message::Text(text) => text.as_bytes(),
             Message::Binary(bytes) => bytes,
-            // Pings are answered below, and the end is seen above.
-            Message::Ping(payload) | Message::Pong(payload) => {
+            // The socket would answer by itself, without waiting for the client to take the answer: a
+            // client that sends pings and reads nothing could fill the memory with pongs.
+            Message::Ping(payload) => {
+                self.partial.end_control(payload.len());
+                let pong = Message::Pong(payload.clone());
+                return self.wire.say(pong).await;
+            }
+            Message::Pong(payload) => {
                 self.partial.end_control(payload.len());
                 return true;
             }
+            // The end is seen above.
             Message::Close(_) => return true,
         };
         self.partial.end_message();

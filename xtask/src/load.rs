@@ -1,13 +1,13 @@
 //! Clients that hold a lock throughout, and clients that compete for one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::cluster::until;
 
@@ -43,7 +43,7 @@ impl Load {
             Load { folder: folder.clone(), holders: Vec::new(), is_over, competitors: Vec::new() };
         for (number, build) in builds.into_iter().enumerate() {
             let mut command = lock(build, endpoints, &format!("held-{number}"), "6s");
-            command.args(["sleep", "100000"]);
+            command.args(["sleep", "100000"]).stderr(File::create(load.log_of(number))?);
             load.holders.push(command.spawn().context("start a holder")?);
             for _ in 0..COMPETITORS {
                 let mut command = lock(build, endpoints, "contended", "4s");
@@ -61,19 +61,36 @@ impl Load {
         Ok(load)
     }
 
-    /// Waits until the competitors have had the lock so many times more.
-    pub(crate) fn wait_for_cycles(&self, more: usize) -> anyhow::Result<()> {
+    /// Waits until the competitors have had the lock so many times more, and checks that the holders
+    /// have theirs.
+    pub(crate) fn wait_for_cycles(&mut self, more: usize) -> anyhow::Result<()> {
         let goal = self.tokens()?.len() + more;
-        until("the competitors take the lock", || Ok((self.tokens()?.len() >= goal).then_some(())))
+        until(
+            "the competitors take the lock",
+            || Ok((self.tokens()?.len() >= goal).then_some(())),
+        )?;
+        self.check_holders()
+    }
+
+    fn check_holders(&mut self) -> anyhow::Result<()> {
+        for number in 0..self.holders.len() {
+            if let Some(status) = self.holders[number].try_wait()? {
+                let log = fs::read_to_string(self.log_of(number))?;
+                bail!("holder {number} lost its lock ({status}):\n{log}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a holder logs to.
+    fn log_of(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("holder-{number}.log"))
     }
 
     /// Checks what the clients saw, and says how often the lock changed hands.
     pub(crate) fn finish(mut self) -> anyhow::Result<usize> {
         self.end_competitors();
-        for (number, holder) in self.holders.iter_mut().enumerate() {
-            let ended = holder.try_wait()?;
-            ensure!(ended.is_none(), "holder {number} lost its lock: {ended:?}");
-        }
+        self.check_holders()?;
         let violations = fs::read_to_string(self.folder.join("violations"))?;
         ensure!(violations.is_empty(), "two holders at once:\n{violations}");
         let tokens = self.tokens()?;

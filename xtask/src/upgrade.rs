@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     fs::remove_dir_all(&data).ok();
     fs::create_dir_all(&data)?;
     let mut cluster = Cluster::start(&data, &old)?;
-    let load = Load::start(&data, &cluster.endpoints(), [&old, &new])?;
+    let mut load = Load::start(&data, &cluster.endpoints(), [&old, &new])?;
     load.wait_for_cycles(5)?;
 
     // Two of three run the new build, and go back: the level has not risen.

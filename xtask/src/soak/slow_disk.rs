@@ -44,15 +44,15 @@ pub(super) fn run(root: &Path, program: Option<&Path>) -> anyhow::Result<()> {
     fs::remove_dir_all(&data).ok();
     fs::create_dir_all(&data)?;
     let mut cluster = Cluster::start(&data, &program)?;
-    let load = Load::start(&data, &cluster.endpoints(), [&program, &program])?;
+    let mut load = Load::start(&data, &cluster.endpoints(), [&program, &program])?;
     load.wait_for_cycles(5)?;
 
     let leader = cluster.leader(&program)?;
     let follower = (leader + 1) % 3;
-    slow(&cluster, &load, "follower", follower, FOLLOWER_LASTS)?;
+    slow(&cluster, &mut load, "follower", follower, FOLLOWER_LASTS)?;
     // It may have changed while one was slow.
     let leader = cluster.leader(&program)?;
-    slow(&cluster, &load, "leader", leader, LEADER_LASTS)?;
+    slow(&cluster, &mut load, "leader", leader, LEADER_LASTS)?;
 
     let leader = cluster.leader(&program)?;
     let follower = (leader + 1) % 3;
@@ -71,7 +71,7 @@ pub(super) fn run(root: &Path, program: Option<&Path>) -> anyhow::Result<()> {
 #[expect(clippy::disallowed_methods, reason = "real processes have no clock but the real one")]
 fn slow(
     cluster: &Cluster,
-    load: &Load,
+    load: &mut Load,
     role: &str,
     member: usize,
     lasts: Duration,

@@ -1,6 +1,7 @@
 //! `fencepost member`: who belongs to the cluster.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Subcommand;
 use fencepost_client::NewMember;
@@ -60,7 +61,11 @@ struct Document {
 
 pub(crate) fn run(args: Args, common: &Common) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let client = common.connect_patiently("member", CHANGE_PATIENCE).await?;
+        let patience = match args.action {
+            Action::Ls => Duration::ZERO,
+            _ => CHANGE_PATIENCE,
+        };
+        let client = common.connect_patiently("member", patience).await?;
         let text = match args.action {
             Action::Ls => {
                 let members = member_view::settled(&client).await?;

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// How much of the output waits to be shown, in pieces.
-const PIECES_MAX: usize = 64;
-const PIECE_BYTES: usize = 8 << 10;
-/// How long a child that has ended may still be heard. A process that it has left behind may hold the
-/// pipe for hours.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often is looked whether the child has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Bound of the queue between the reader and the terminal.
+const CHUNKS_MAX: usize = 64;
+const CHUNK_BYTES: usize = 8 << 10;
+/// How long the pipe of a child that has ended is read. A process that it left behind may hold the pipe
+/// for hours.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a silent child is checked for its end.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs `cargo` with `args` in `root`, and fails if it fails.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> anyhow::Result<()> {
@@ -66,17 +66,18 @@ impl Stream {
         }
     }
 
-    fn show(self, piece: &[u8]) -> anyhow::Result<()> {
+    fn show(self, chunk: &[u8]) -> anyhow::Result<()> {
         match self {
-            Stream::Stdout => stdout().lock().write_all(piece)?,
-            Stream::Stderr => stderr().lock().write_all(piece)?,
+            Stream::Stdout => stdout().lock().write_all(chunk)?,
+            Stream::Stderr => stderr().lock().write_all(chunk)?,
         }
         Ok(())
     }
 }
 
-/// Runs `cargo` with `args`, shows what it says, and hands back what it says on one stream.
-pub(crate) fn cargo_heard(
+/// Runs `cargo` with `args`, forwards its output to the terminal, and returns what it wrote to one
+/// stream.
+pub(crate) fn cargo_captured(
     root: &Path,
     args: &[&str],
     env: &[(&str, &str)],
@@ -90,46 +91,46 @@ pub(crate) fn cargo_heard(
         Stream::Stdout => command.stdout(Stdio::piped()),
         Stream::Stderr => command.stderr(Stdio::piped()),
     };
-    // A pipe is no terminal, but ours is one.
+    // The child sees a pipe, but its output ends on a terminal.
     if stream.is_terminal() && env::var_os("CARGO_TERM_COLOR").is_none() {
         command.env("CARGO_TERM_COLOR", "always");
     }
     let mut child = command.spawn().with_context(|| format!("cannot start `{shown}`"))?;
-    let heard = hear(&mut child, stream)?;
+    let output = capture(&mut child, stream)?;
     let status = child.wait()?;
     ensure!(status.success(), "`{shown}` failed with {status}");
-    Ok(String::from_utf8_lossy(&heard).into_owned())
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Shows and keeps what a child says, until it has ended.
-fn hear(child: &mut Child, stream: Stream) -> anyhow::Result<Vec<u8>> {
-    let pieces = match stream {
-        Stream::Stdout => child.stdout.take().map(pieces),
-        Stream::Stderr => child.stderr.take().map(pieces),
+/// Forwards and keeps the output of a child until it ends.
+fn capture(child: &mut Child, stream: Stream) -> anyhow::Result<Vec<u8>> {
+    let chunks = match stream {
+        Stream::Stdout => child.stdout.take().map(chunks),
+        Stream::Stderr => child.stderr.take().map(chunks),
     };
-    let pieces = pieces.context("it is piped")?;
-    let mut heard = Vec::new();
+    let chunks = chunks.context("it is piped")?;
+    let mut output = Vec::new();
     let mut has_ended = false;
     loop {
-        match pieces.recv_timeout(if has_ended { LAST_WORDS } else { LOOK_EVERY }) {
-            Ok(piece) => {
-                stream.show(&piece)?;
-                heard.extend(piece);
+        match chunks.recv_timeout(if has_ended { DRAIN_TIMEOUT } else { POLL_INTERVAL }) {
+            Ok(chunk) => {
+                stream.show(&chunk)?;
+                output.extend(chunk);
             }
-            Err(RecvTimeoutError::Disconnected) => return Ok(heard),
-            Err(RecvTimeoutError::Timeout) if has_ended => return Ok(heard),
+            Err(RecvTimeoutError::Disconnected) => return Ok(output),
+            Err(RecvTimeoutError::Timeout) if has_ended => return Ok(output),
             Err(RecvTimeoutError::Timeout) => has_ended = child.try_wait()?.is_some(),
         }
     }
 }
 
-/// What comes out of a pipe, read on a thread of its own up to the end.
-fn pieces(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = sync_channel(PIECES_MAX);
+/// Reads a pipe to its end, on a thread of its own.
+fn chunks(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = sync_channel(CHUNKS_MAX);
     thread::spawn(move || {
-        let mut piece = vec![0; PIECE_BYTES];
-        while let Ok(read @ 1..) = pipe.read(&mut piece) {
-            if sender.send(piece[..read].to_vec()).is_err() {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+            if sender.send(chunk[..read].to_vec()).is_err() {
                 return;
             }
         }
@@ -160,24 +161,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_says_is_heard_to_its_end() {
+    fn the_output_of_a_child_is_captured_to_its_end() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo a; echo b >&2; printf c"]).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().expect("there is a shell");
-        let heard = hear(&mut child, Stream::Stdout).expect("it is piped");
+        let output = capture(&mut child, Stream::Stdout).expect("it is piped");
         assert!(child.wait().expect("it ends").success());
-        assert_eq!(heard, b"a\nc");
+        assert_eq!(output, b"a\nc");
     }
 
     #[test]
-    fn a_process_that_is_left_behind_is_not_waited_for() {
+    fn a_process_that_holds_the_pipe_is_not_waited_for() {
         let mut command = Command::new("sh");
         // The one that is left behind holds the pipe until its own input ends.
         command.args(["-c", "exec 3<&0; cat <&3 & printf a"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("there is a shell");
-        let heard = hear(&mut child, Stream::Stdout).expect("it is piped");
-        assert_eq!(heard, b"a");
+        let output = capture(&mut child, Stream::Stdout).expect("it is piped");
+        assert_eq!(output, b"a");
         drop(child.stdin.take());
     }
 

@@ -1,4 +1,4 @@
-//! The tests that said that they cannot run here.
+//! The tests that could not run here.
 //!
 //! Owns: the file to which they append. Guarantees: each is listed once, by its name, and is not counted
 //! as passed, although the runner does.
@@ -26,7 +26,7 @@ impl Skips {
         &self.0
     }
 
-    /// What the tests have written, each test once.
+    /// The skipped tests, each once.
     pub(crate) fn read(&self) -> anyhow::Result<BTreeSet<Skipped>> {
         let text = fs::read_to_string(&self.0)?;
         let mut tests = BTreeSet::new();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_says_it_twice_is_one() {
+    fn a_test_that_is_skipped_twice_is_listed_once() {
         let folder = env::temp_dir().join(format!("fencepost-skips-{}", std::process::id()));
         let skips = Skips::begin(&folder).expect("the folder is ours");
         let lines = "a::b\tetcd is missing\tinstall it\n\

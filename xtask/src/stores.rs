@@ -134,8 +134,7 @@ fn owner_of(_: &Path) -> Option<u32> {
     None
 }
 
-/// Says nothing more if it succeeds, and everything that it said if it fails. What is missing shows in
-/// what is there afterwards.
+/// Prints the output of apt-get only if it fails. Whether it installed a program is checked afterwards.
 fn apt(args: &[&str]) {
     eprintln!("    $ apt-get {}", args.join(" "));
     let mut command = Command::new("apt-get");

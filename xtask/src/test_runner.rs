@@ -1,11 +1,11 @@
 //! cargo-nextest where it is installed, and cargo itself where it is not.
 //!
-//! Guarantees: what the runner says reaches the terminal as it says it. How many tests have passed is
-//! read from its own closing lines.
+//! Guarantees: the output of the runner reaches the terminal unchanged. The number of passed tests is read
+//! from the closing lines of the runner.
 
 use std::path::Path;
 
-use crate::command::{Stream, cargo_heard, has_cargo};
+use crate::command::{Stream, cargo_captured, has_cargo};
 
 /// What runs the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,15 +22,15 @@ impl Runner {
         if has_cargo(root, "nextest") { Self::Nextest } else { Self::CargoTest }
     }
 
-    /// Runs these tests, and answers with how many have passed, if the runner says it as we know it.
+    /// Runs these tests, and returns how many passed; none if the closing lines cannot be parsed.
     pub(crate) fn run(
         self,
         root: &Path,
         selection: &[&str],
         env: &[(&str, &str)],
     ) -> anyhow::Result<Option<u64>> {
-        let heard = cargo_heard(root, &self.args(selection), env, self.stream())?;
-        Ok(self.passed(&heard))
+        let output = cargo_captured(root, &self.args(selection), env, self.stream())?;
+        Ok(self.passed(&output))
     }
 
     fn args<'a>(self, selection: &[&'a str]) -> Vec<&'a str> {
@@ -49,13 +49,13 @@ impl Runner {
         }
     }
 
-    /// How many tests have passed, by the closing lines of the runner, or of each binary.
-    fn passed(self, heard: &str) -> Option<u64> {
+    /// The number of passed tests in the closing lines of the run, or of each binary.
+    fn passed(self, output: &str) -> Option<u64> {
         let (begin, before) = match self {
             Self::Nextest => ("Summary [", "run: "),
             Self::CargoTest => ("test result: ok. ", "ok. "),
         };
-        let plain = without_colors(heard);
+        let plain = without_colors(output);
         let lines = plain.lines().map(str::trim).filter(|line| line.starts_with(begin));
         let counts = lines.map(|line| {
             let (_, rest) = line.split_once(before)?;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nextest_says_at_the_end_how_many_have_passed() {
+    fn passed_tests_are_read_from_the_summary_of_nextest() {
         let plain = "     Summary [   4.2s] 3 tests run: 3 passed (1 slow), 2 skipped\n";
         let color = "\u{1b}[32;1m     Summary\u{1b}[0m [   4.2s] \u{1b}[1m1\u{1b}[0m test run: \
                      \u{1b}[1m1\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped\n";
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn cargo_says_for_each_binary_how_many_have_passed() {
-        let heard = "test a ... ok\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\
+    fn passed_tests_of_all_binaries_are_added_up() {
+        let output = "test a ... ok\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\
                      test result: \u{1b}[32mok\u{1b}[0m. 40 passed; 0 failed; 0 ignored\n";
-        assert_eq!(Runner::CargoTest.passed(heard), Some(42));
+        assert_eq!(Runner::CargoTest.passed(output), Some(42));
         assert_eq!(Runner::CargoTest.passed("test result: ok. many passed\n"), None);
     }
 }

@@ -87,6 +87,7 @@ fn events_are_told_as_they_happen() {
     assert_eq!(lines, ["PUT", "w", "1", "DELETE", "w", ""]);
 }
 
+// Requirements: S1-107.
 #[test]
 fn etcds_lock_and_ours_are_one_lock() {
     let server = Server::start();

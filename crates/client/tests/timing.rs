@@ -121,6 +121,7 @@ fn is_renewal(request: &Request) -> bool {
     matches!(request, Request::Renew(_))
 }
 
+// Requirements: S0-136, S2-018, S4-031.
 #[test]
 fn a_lease_is_renewed_every_third_of_its_ttl() {
     let mut bench = Bench::new();
@@ -131,6 +132,7 @@ fn a_lease_is_renewed_every_third_of_its_ttl() {
     assert!(bench.lost.is_empty());
 }
 
+// Requirements: S2-017, S2-019, S2-020, S2-021.
 #[test]
 fn without_an_answer_it_is_tried_fast_and_given_up_at_the_safety_window() {
     let mut bench = Bench::new();
@@ -164,6 +166,7 @@ fn one_missed_heartbeat_is_survived() {
     assert!(bench.lost.is_empty());
 }
 
+// Requirements: S0-136, S4-031.
 #[test]
 fn two_missed_heartbeats_are_survived() {
     let mut bench = Bench::new();

@@ -48,6 +48,7 @@ fn snapshot(state: &State) -> Vec<u8> {
     bytes
 }
 
+// Requirements: S0-123, S0-125, S0-126, S1-011.
 #[test]
 fn every_action_returns() {
     let examples = examples();
@@ -259,6 +260,7 @@ fn golden(path: &str, bytes: &[u8]) {
     assert!(text == expected, "{} differs: the format has changed", path.display());
 }
 
+// Requirements: S0-124, S0-125, S0-126.
 #[test]
 fn the_format_of_entries_is_as_it_was() {
     golden("golden/entry.hex", &encoded(&rich_entry()));

@@ -151,11 +151,13 @@ proptest! {
         snapshots_are_equal(&history).map_err(TestCaseError::fail)?;
     }
 
+    // Requirements: S0-127.
     #[test]
     fn a_log_has_one_meaning(history in history(Kind::Wild, 60)) {
         effects_are_equal(&history).map_err(TestCaseError::fail)?;
     }
 
+    // Requirements: S1-076.
     #[test]
     fn restores_never_repeat_a_token(history in history(Kind::Wild, 60)) {
         restores_are_safe(&history).map_err(TestCaseError::fail)?;

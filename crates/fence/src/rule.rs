@@ -215,6 +215,7 @@ mod tests {
         Presented::exclusive(token(number))
     }
 
+    // Requirements: S0-073.
     #[test]
     fn the_first_token_is_compared_with_nothing() {
         assert_eq!(Mark::default().highest(), None);
@@ -225,6 +226,7 @@ mod tests {
         }
     }
 
+    // Requirements: S0-074.
     #[test]
     fn a_lower_token_is_stale_in_the_founding_words() {
         let mut mark = Mark::default();
@@ -323,6 +325,7 @@ mod tests {
 
     proptest! {
         /// Compared with all that was accepted so far, which the mark itself does not keep.
+        // Requirements: S0-076.
         #[test]
         fn the_mark_agrees_with_the_whole_history(
             steps in vec((any_presented(), any::<bool>(), 0_u64..10), 1..80),

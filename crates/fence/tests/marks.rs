@@ -30,6 +30,7 @@ fn each_keeper(check: impl Fn(&dyn MarkStore)) {
     check(&FileMarks::open(folder.path().join("marks")).unwrap());
 }
 
+// Requirements: S1-020.
 #[test]
 fn resources_do_not_know_each_other() {
     each_keeper(|marks| {

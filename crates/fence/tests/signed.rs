@@ -391,6 +391,7 @@ fn the_corpus_of_signed_texts_is_refused_without_a_panic() {
 }
 
 proptest! {
+    // Requirements: S1-102.
     #[test]
     fn any_changed_character_is_noticed(at in 0_usize..1_000, to in 0_u8..128) {
         let signer = Signer::in_memory().unwrap();

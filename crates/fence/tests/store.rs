@@ -27,6 +27,7 @@ fn start(file: &Path) -> (Process, Caller) {
     (process, Caller::connect(address).unwrap())
 }
 
+// Requirements: S1-016, S1-017, S1-018, S1-019, S1-020, S1-098.
 #[test]
 fn the_founding_json_is_answered_in_the_founding_words() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,6 +165,7 @@ fn a_long_list_comes_in_pages() {
     assert_eq!(seen, 200);
 }
 
+// Requirements: S1-102.
 #[test]
 fn signed_tokens_are_demanded_if_the_store_is_told_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -71,6 +71,7 @@ fn hashes_agree(cluster: &Cluster) -> bool {
     hashes.all(|hash| Some(hash) == first)
 }
 
+// Requirements: S1-008.
 #[test]
 fn a_single_node_elects_itself_and_answers() {
     let mut cluster = Cluster::new(1, 7);
@@ -78,6 +79,7 @@ fn a_single_node_elects_itself_and_answers() {
     assert!(matches!(cluster.done(1, put("a")), Outcome::Put(None)));
 }
 
+// Requirements: S1-046, S1-081, S3-032.
 #[test]
 fn three_nodes_agree_whoever_is_asked() {
     let mut cluster = Cluster::new(3, 7);
@@ -90,6 +92,7 @@ fn three_nodes_agree_whoever_is_asked() {
 
 /// A heartbeat comes every hundred milliseconds. Neither a new entry nor the news that it is
 /// committed waits for one.
+// Requirements: S1-063, S1-064.
 #[test]
 fn new_entries_and_their_commit_do_not_wait_for_a_heartbeat() {
     let mut cluster = Cluster::new(3, 7);
@@ -299,6 +302,7 @@ fn what_is_not_durable_is_not_acknowledged() {
     assert!(cluster.answers.contains_key(&request));
 }
 
+// Requirements: S1-045, S1-063, S3-026.
 #[test]
 fn a_slow_disk_does_not_stop_heartbeats() {
     let mut cluster = Cluster::new(3, 7);
@@ -330,6 +334,7 @@ fn a_leader_whose_disk_hangs_hands_over() {
     assert!(alive, "a lease that was renewed all the time has ended");
 }
 
+// Requirements: S4-016.
 #[test]
 fn what_cannot_be_read_never_reaches_the_log() {
     let mut cluster = Cluster::new(3, 7);
@@ -376,6 +381,7 @@ fn a_read_that_cannot_be_served_is_told_so() {
     assert!(cluster.run_until(|cluster| cluster.failed_reads.contains(&read)), "waits for ever");
 }
 
+// Requirements: S1-004, S1-039, S1-055, S1-080, S3-004, S3-024, S4-008.
 #[test]
 fn an_acknowledged_command_survives_its_leader() {
     let mut cluster = Cluster::new(3, 7);
@@ -394,6 +400,7 @@ fn every_key() -> fencepost_core::range::RangeQuery {
     fencepost_core::range::KeyRange::prefix(b"").into()
 }
 
+// Requirements: S1-068, S4-004.
 #[test]
 fn a_deposed_leader_calls_the_outcome_unknown() {
     let mut cluster = Cluster::new(3, 7);
@@ -411,6 +418,7 @@ fn a_deposed_leader_calls_the_outcome_unknown() {
     assert_eq!(cluster.node(leader).machine().state().range(&every_key()).count, 1);
 }
 
+// Requirements: S1-050, S1-097, S4-035.
 #[test]
 fn a_cut_off_leader_serves_no_reads() {
     let mut cluster = Cluster::new(3, 7);
@@ -431,6 +439,7 @@ fn a_cut_off_leader_serves_no_reads() {
     assert_eq!(cluster.node(other).machine().state().range(&every_key()).count, 1);
 }
 
+// Requirements: S0-114.
 #[test]
 fn a_lease_ends_within_fifty_milliseconds_of_its_deadline() {
     let mut cluster = Cluster::new(3, 7);
@@ -526,6 +535,7 @@ fn who_wants_a_free_lock_waits_for_nobody() {
     assert_eq!(cluster.entries_persisted - before, 1);
 }
 
+// Requirements: S1-079.
 #[test]
 fn a_frozen_leader_does_not_end_leases_early() {
     let mut cluster = Cluster::new(1, 7);

@@ -107,6 +107,7 @@ fn golden(path: &str, bytes: &[u8]) {
     assert!(text == expected, "{} differs: the format has changed", path.display());
 }
 
+// Requirements: S0-124.
 #[test]
 fn the_format_of_the_log_is_as_it_was() {
     golden("golden/segment.hex", &segment());

@@ -193,6 +193,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 proptest! {
+    // Requirements: S1-014, S1-034, S1-035, S1-041, S1-042.
     #[test]
     fn every_message_returns(messages in prop::collection::vec(message(), 0..20), cut in 1..50_usize) {
         let mut stream = Vec::new();
@@ -213,6 +214,7 @@ proptest! {
         prop_assert_eq!(returned, messages);
     }
 
+    // Requirements: S1-014.
     #[test]
     fn every_question_and_answer_returns(ask in ask(), told in told(), refusal in refusal()) {
         let mut frame = Vec::new();
@@ -445,6 +447,7 @@ fn garbage_after_the_welcome_ends_the_connection_and_nothing_else() {
 }
 
 /// Members that send a newcomer on for ever are given up, and nothing is left half done.
+// Requirements: S1-032.
 #[test]
 fn a_newcomer_follows_five_redirections_and_no_more() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");

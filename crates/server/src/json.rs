@@ -182,6 +182,7 @@ mod tests {
         Fields::read(text.as_bytes()).expect("it is an object")
     }
 
+    // Requirements: S3-021.
     #[test]
     fn a_ttl_has_a_unit() {
         let ttl = |text: &str| fields(&format!("{{\"ttl\":{text}}}")).ttl().map_err(|no| no.code);

@@ -23,6 +23,7 @@ fn report(tally: &Tally) -> String {
     found.collect()
 }
 
+// Requirements: S1-038, S1-079, S1-096, S2-002, S2-004, S2-012, S2-024, S2-025, S4-002, S4-034.
 #[test]
 fn fresh_seeds_show_no_violation() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -52,6 +53,7 @@ fn seeds_that_found_a_bug_once_find_none_now() {
     }
 }
 
+// Requirements: S3-001.
 #[test]
 fn two_runs_of_one_seed_do_the_same_and_two_seeds_do_not() {
     let marks: Vec<[u8; 32]> = (1..=4).map(|seed| run_seed(seed, None, false).mark).collect();
@@ -63,6 +65,7 @@ fn two_runs_of_one_seed_do_the_same_and_two_seeds_do_not() {
 }
 
 /// A sample of each kind; `cargo xtask sim --mutants` hunts them all.
+// Requirements: S2-024.
 #[test]
 fn planted_bugs_are_caught() {
     let bugs = [

@@ -1,22 +1,27 @@
 //! Rule: every requirement of the founding documents is listed, and every claim to meet one names
-//! a test that exists.
+//! a test that exists. A test says of itself which requirements it shows, and the page and the tests say
+//! the same.
 //!
 //! The page may be split into several tables. What counts is the sequence of all their rows.
 //!
 //! What stands in the last cell of a row: `not yet`; or tests; or a remark that says where we differ
 //! on purpose, or which page it is about; or tests, a semicolon and a remark.
 
+mod comments;
+mod functions;
+mod rows;
+
 use std::collections::BTreeSet;
 
+use functions::Tests;
+use rows::{Row, rows, split_remark};
+
 use super::finding::Finding;
-use super::source::numbered;
 use super::tree::Tree;
 
 const PAGE: &str = "docs/requirements.md";
 const SCRIPTS: &str = "crates/core/tests/scripts/";
 const OPEN: &str = "not yet";
-/// Remarks begin so, and link to the page that says more.
-const REMARKS: [&str; 2] = ["differs: ", "page: "];
 const LINK: &str = "](";
 
 /// The founding documents in order: the prefix of its ids, and how many requirements it states.
@@ -38,21 +43,20 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(PAGE) else {
         return vec![Finding::new(PAGE, 1, "the page is missing: restore it")];
     };
-    let ids = expected_ids();
     let (rows, mut findings) = rows(text);
-    findings.extend(check_sequence(&rows, &ids));
     let tests = Tests::of(tree);
-    for row in &rows {
-        findings.extend(check_row(tree, &tests, row));
-    }
+    findings.extend(check_rows(tree, &tests, &rows));
+    findings.extend(comments::check(tree, &tests, &rows));
     findings
 }
 
-struct Row<'a> {
-    line: usize,
-    id: &'a str,
-    requirement: &'a str,
-    shown_by: &'a str,
+/// What the page says is complete, and names only what exists.
+fn check_rows(tree: &Tree, tests: &Tests<'_>, rows: &[Row<'_>]) -> Vec<Finding> {
+    let mut findings = check_sequence(rows, &expected_ids());
+    for row in rows {
+        findings.extend(check_row(tree, tests, row));
+    }
+    findings
 }
 
 fn expected_ids() -> Vec<String> {
@@ -60,45 +64,6 @@ fn expected_ids() -> Vec<String> {
         .iter()
         .flat_map(|(prefix, count)| (1..=*count).map(move |number| format!("{prefix}-{number:03}")))
         .collect()
-}
-
-/// All table rows but headings and rulers, and a finding for each row of another shape.
-fn rows(text: &str) -> (Vec<Row<'_>>, Vec<Finding>) {
-    let mut rows = Vec::new();
-    let mut findings = Vec::new();
-    for (line, content) in numbered(text).filter(|(_, content)| content.starts_with('|')) {
-        match cells(content)[..] {
-            ["id", "requirement", "shown by"] => {}
-            [a, b, c] if [a, b, c].iter().all(|cell| is_ruler(cell)) => {}
-            [id, requirement, shown_by] => rows.push(Row { line, id, requirement, shown_by }),
-            _ => {
-                let what = "not a row of three cells: write `| id | requirement | shown by |`, and `\\|` for a bar inside a cell";
-                findings.push(Finding::new(PAGE, line, what));
-            }
-        }
-    }
-    (rows, findings)
-}
-
-fn cells(row: &str) -> Vec<&str> {
-    let inner = row.trim().trim_start_matches('|');
-    let mut cells = Vec::new();
-    let mut from = 0;
-    for (at, _) in inner.match_indices('|') {
-        if !inner[..at].ends_with('\\') {
-            cells.push(inner[from..at].trim());
-            from = at + 1;
-        }
-    }
-    // A row that does not end in a bar has one cell more.
-    if !inner[from..].is_empty() {
-        cells.push(inner[from..].trim());
-    }
-    cells
-}
-
-fn is_ruler(cell: &str) -> bool {
-    !cell.is_empty() && cell.chars().all(|letter| letter == '-' || letter == ':')
 }
 
 fn check_sequence(rows: &[Row<'_>], ids: &[String]) -> Vec<Finding> {
@@ -138,17 +103,6 @@ fn check_row(tree: &Tree, tests: &Tests<'_>, row: &Row<'_>) -> Vec<Finding> {
     wrong.into_iter().map(|what| Finding::new(PAGE, row.line, what)).collect()
 }
 
-/// The tests that are named, and what is remarked behind them. Whether the linked page exists is
-/// the business of another rule.
-fn split_remark(cell: &str) -> (&str, Option<&str>) {
-    let begins = |text: &str| REMARKS.iter().any(|word| text.starts_with(word));
-    match cell.split_once("; ") {
-        _ if begins(cell) => ("", Some(cell)),
-        Some((references, remark)) if begins(remark) => (references, Some(remark)),
-        _ => (cell, None),
-    }
-}
-
 fn check_reference(tree: &Tree, tests: &Tests<'_>, quoted: &str) -> Option<String> {
     let Some(reference) = quoted.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) else {
         return Some(format!("`{quoted}` is no reference: write `{OPEN}`, or tests in backticks"));
@@ -163,52 +117,6 @@ fn check_reference(tree: &Tree, tests: &Tests<'_>, quoted: &str) -> Option<Strin
         ));
     };
     (!tests.has(room, name)).then(|| format!("no test `{name}` in `{room}`: name one that exists"))
-}
-
-/// Every test function, as its room and its name.
-struct Tests<'a>(BTreeSet<(&'a str, &'a str)>);
-
-impl<'a> Tests<'a> {
-    fn of(tree: &'a Tree) -> Self {
-        let mut all = BTreeSet::new();
-        for (path, text) in tree.below("", ".rs") {
-            let room = match path.split('/').collect::<Vec<_>>()[..] {
-                ["crates", room, _, ..] => room,
-                ["xtask", _, ..] => "xtask",
-                _ => continue,
-            };
-            all.extend(test_names(text).map(|name| (room, name)));
-        }
-        Self(all)
-    }
-
-    fn has(&self, room: &str, name: &str) -> bool {
-        self.0.contains(&(room, name))
-    }
-}
-
-/// The functions of `text` that carry a test attribute. A helper with a telling name shows nothing.
-fn test_names(text: &str) -> impl Iterator<Item = &str> {
-    let mut marked = false;
-    text.lines().filter_map(move |raw| {
-        let line = raw.trim();
-        let (attributes, item) = line.rfind("] ").map_or(("", line), |at| line.split_at(at + 1));
-        if line.starts_with("#[") {
-            marked |= line.contains("test]") || line.contains("test(");
-        }
-        let item = if attributes.starts_with("#[") { item.trim() } else { line };
-        if let Some(name) = function_name(item) {
-            return std::mem::take(&mut marked).then_some(name);
-        }
-        // Comments and further attributes may stand between the attribute and its function.
-        marked &= line.starts_with('#') || line.starts_with("//");
-        None
-    })
-}
-
-fn function_name(item: &str) -> Option<&str> {
-    let plain = item.trim_start_matches("pub ").trim_start_matches("async ");
-    plain.strip_prefix("fn ")?.split_once('(').map(|(name, _)| name.trim())
 }
 
 #[cfg(test)]
@@ -239,7 +147,10 @@ mod tests {
             ("crates/core/tests/t.rs", CODE),
             ("xtask/src/x.rs", CODE),
         ];
-        shown(&check(&Tree::of(&files)))
+        let tree = Tree::of(&files);
+        let (rows, mut findings) = rows(page);
+        findings.extend(check_rows(&tree, &Tests::of(&tree), &rows));
+        shown(&findings)
     }
 
     /// The findings if the row of S0-002 is `row`.

@@ -35,6 +35,7 @@ fn flags_win_over_the_file_and_the_file_over_the_default() {
     assert_eq!(settings.log_level.value, "info");
 }
 
+// Requirements: S3-028, S3-030.
 #[test]
 fn without_a_word_a_node_listens_on_loopback_and_begins_alone() {
     let settings = resolved(&[], Content::default()).expect("nothing contradicts");
@@ -72,6 +73,7 @@ fn an_address_in_the_file_must_be_one() {
     assert!(refused.to_string().contains("listen = \"nonsense\""), "{refused}");
 }
 
+// Requirements: S1-006, S1-007.
 #[test]
 fn a_number_chooses_the_ports_that_nobody_has_named() {
     let settings = resolved(&["--id", "2"], Content::default()).expect("nothing contradicts");
@@ -86,6 +88,7 @@ fn a_number_chooses_the_ports_that_nobody_has_named() {
     assert!(refused.to_string().contains("at most 9999"), "{refused}");
 }
 
+// Requirements: S3-027.
 #[test]
 fn an_id_that_is_no_number_is_a_name() {
     let settings = resolved(&["--id", "alpha"], Content::default()).expect("nothing contradicts");
@@ -98,6 +101,7 @@ fn an_id_that_is_no_number_is_a_name() {
     assert_eq!("9999".parse(), Ok(Id::Number(9_999)));
 }
 
+// Requirements: S3-028, S3-029.
 #[test]
 fn json_over_tcp_has_a_usual_address() {
     let address = |argv: &[&str]| {
@@ -118,6 +122,7 @@ fn json_over_tcp_has_a_usual_address() {
     assert_eq!(settings.json_tcp.value.map(|one| one.port()), Some(5));
 }
 
+// Requirements: S3-031.
 #[test]
 fn peers_are_those_to_begin_with() {
     let beginning = |argv: &[&str]| {

@@ -336,6 +336,7 @@ mod tests {
         Settings::resolve(args, &Sources::of(&matches), &file)
     }
 
+    // Requirements: S1-001.
     #[test]
     fn a_store_has_settings_of_its_own() {
         let content = Content {

@@ -154,6 +154,7 @@ fn leadership_goes_where_it_is_sent() {
     assert_ne!(moved["leader"], name.as_str());
 }
 
+// Requirements: S1-028.
 #[test]
 fn a_server_joins_and_votes_by_itself() {
     let home = folder();

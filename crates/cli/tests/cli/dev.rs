@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Done, Running, command, folder};
 
+// Requirements: S4-038.
 #[test]
 fn a_throw_away_cluster_serves_the_lines_that_it_prints() {
     let home = folder();

@@ -18,6 +18,7 @@ async fn client(cluster: &Cluster) -> Client {
     builder.connect().await.expect("the cluster answers")
 }
 
+// Requirements: S1-095.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leader_is_replaced() {
     let mut cluster = Cluster::form();
@@ -107,6 +108,7 @@ fn a_wiped_follower_comes_back_as_somebody_new() {
     });
 }
 
+// Requirements: S1-033, S3-008, S4-034.
 #[test]
 fn a_member_that_is_left_alone_says_so() {
     let mut cluster = Cluster::form();
@@ -159,6 +161,7 @@ fn until_unreachable(leader: &Server, name: &str) -> Value {
     })
 }
 
+// Requirements: S3-008.
 #[test]
 fn member_that_is_down_is_shown_as_unreachable() {
     let mut cluster = Cluster::form();

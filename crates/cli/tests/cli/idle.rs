@@ -58,6 +58,7 @@ fn waits(task: &Path) -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
+// Requirements: S1-110.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_node_and_an_idle_client_use_next_to_no_cpu() {
     let cluster = Cluster::form();

@@ -75,6 +75,7 @@ fn a_keeper_does_not_believe_in_a_lease_that_nobody_confirms() {
     keeper.err.wait_for("no renewal was confirmed in time");
 }
 
+// Requirements: S0-111.
 #[test]
 fn what_is_wrong_with_a_lease_is_said() {
     let home = folder();

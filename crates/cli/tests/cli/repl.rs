@@ -30,6 +30,7 @@ fn repl(server: &Server, more: &[&str], input: &str) -> Done {
     fed(command(&std::env::temp_dir(), usual.iter().chain(more)), input)
 }
 
+// Requirements: S4-012, S4-013, S4-014, S4-015.
 #[test]
 fn lines_are_answered_in_the_words_of_the_founding_document() {
     let home = folder();
@@ -85,6 +86,7 @@ fn programs_are_told_the_token() {
     assert_eq!(documents[1]["fencing_token"], Value::Null);
 }
 
+// Requirements: S4-029.
 #[test]
 fn the_demonstration_runs_as_the_founding_document_has_it() {
     let home = folder();
@@ -101,6 +103,7 @@ fn the_demonstration_runs_as_the_founding_document_has_it() {
     }
 }
 
+// Requirements: S3-009.
 #[test]
 fn json_over_tcp_is_spoken_if_asked_for() {
     let home = folder();

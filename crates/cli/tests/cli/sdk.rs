@@ -44,6 +44,7 @@ fn place(cluster: &Cluster) -> (Value, Value) {
     })
 }
 
+// Requirements: S1-070.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_call_survives_a_killed_leader() {
     let mut cluster = Cluster::form();
@@ -143,6 +144,7 @@ async fn progress(seen: &Seen, workers: &mut JoinSet<()>) {
     waited.expect("the cluster goes on serving");
 }
 
+// Requirements: S2-024.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_exclude_each_other_while_leaders_are_killed() {
     let mut cluster = Cluster::form();

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use crate::cluster::Cluster;
 use crate::support::{Done, Plan, Running, Server, command, folder, free_port, page};
 
+// Requirements: S3-030.
 #[test]
 fn an_empty_directory_becomes_a_ready_cluster_of_one() {
     let home = folder();
@@ -20,6 +21,7 @@ fn an_empty_directory_becomes_a_ready_cluster_of_one() {
     assert!(home.path().join("data").is_dir());
 }
 
+// Requirements: S3-027.
 #[test]
 fn a_node_without_a_name_is_called_after_its_port() {
     let home = folder();
@@ -132,6 +134,7 @@ fn a_directory_in_use_is_refused() {
     assert!(text.contains("another process has it open"), "{text}");
 }
 
+// Requirements: S3-034.
 #[test]
 fn other_machines_are_kept_out_unless_asked_for() {
     let home = folder();

@@ -51,6 +51,7 @@ fn write(value: u64, data: &str) -> String {
     format!(r#"{{"clientID":"c1","fencingToken":{{"key":"k","value":{value}}},"data":"{data}"}}"#)
 }
 
+// Requirements: S1-001, S1-016, S1-098.
 #[test]
 fn the_founding_write_is_taken_and_the_stale_one_refused() {
     let home = folder();
@@ -101,6 +102,7 @@ fn a_torn_last_line_is_cut_off_and_nothing_else() {
     assert!(store.post("/", &write(6, "six")).0.contains("200"));
 }
 
+// Requirements: S1-102.
 #[test]
 fn only_signed_tokens_are_taken_if_it_is_told_so() {
     let home = folder();

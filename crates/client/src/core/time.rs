@@ -68,6 +68,7 @@ pub(crate) fn from_wire_ms(ms: i64) -> Duration {
 mod tests {
     use super::*;
 
+    // Requirements: S1-079.
     #[test]
     fn belief_ends_one_percent_and_fifty_milliseconds_early() {
         let sent = Moment::from_micros(1_000_000);

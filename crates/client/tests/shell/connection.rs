@@ -8,6 +8,7 @@ use crate::support::grpc::Server;
 use crate::support::store::Store;
 use crate::{SOON, client};
 
+// Requirements: S1-095.
 #[tokio::test]
 async fn a_waiting_call_survives_a_leader_change() {
     let server = Server::start();
@@ -25,6 +26,7 @@ async fn a_waiting_call_survives_a_leader_change() {
     assert!(guard.is_valid());
 }
 
+// Requirements: S1-066.
 #[tokio::test]
 async fn the_client_goes_to_the_leader() {
     let follower = Server::start();
@@ -68,6 +70,7 @@ async fn a_leader_that_cannot_be_reached_is_done_without() {
     follower.with(|store| assert_eq!(store.claims.len(), 1));
 }
 
+// Requirements: S1-066.
 #[tokio::test]
 async fn the_endpoint_that_answers_is_found() {
     let server = Server::start();

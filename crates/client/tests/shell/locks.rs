@@ -10,6 +10,7 @@ use fencepost_client::{Error, Released};
 use crate::support::grpc::Server;
 use crate::{SOON, client};
 
+// Requirements: S2-008, S2-011.
 #[tokio::test]
 async fn a_lock_is_held_seen_by_others_and_given_back() {
     let server = Server::start();
@@ -41,6 +42,7 @@ async fn a_lock_is_held_seen_by_others_and_given_back() {
     assert!(guard.token() > first, "tokens grow");
 }
 
+// Requirements: S0-134.
 #[tokio::test]
 async fn a_lease_lives_for_thirty_seconds_if_nothing_else_is_said() {
     let server = Server::start();

@@ -10,6 +10,7 @@ use crate::{SOON, client};
 /// A machine that stands still for half of this makes a lock look lost.
 const TTL: Duration = Duration::from_secs(6);
 
+// Requirements: S2-006, S2-009, S2-011, S2-020.
 #[tokio::test]
 async fn work_stops_before_the_service_can_grant_to_another() {
     let server = Server::start();
@@ -38,6 +39,7 @@ async fn a_finished_piece_of_work_is_returned() {
     assert!(guard.loss().is_none());
 }
 
+// Requirements: S2-016.
 #[test]
 fn renewals_go_on_while_the_users_runtime_is_blocked() {
     let server = Server::start();

@@ -148,6 +148,7 @@ fn a_lost_lock_is_not_released_but_its_lease_is_revoked() {
 
 // What kept a lock has ended before the lock counts as given back: nothing is left that could renew it or
 // report its loss.
+// Requirements: S1-108.
 #[test]
 fn nothing_watches_a_lock_that_was_given_back() {
     const TTL: Duration = Duration::from_secs(3);

@@ -57,6 +57,7 @@ fn findings(change: impl Fn(&mut Options), seeds: u64) -> u64 {
     (0..seeds).filter(went_wrong).count() as u64
 }
 
+// Requirements: S2-002, S2-004, S2-021, S2-022, S2-024, S2-025, S4-002.
 #[test]
 fn no_two_guards_are_valid_at_once_whatever_the_network_does() {
     let (mut acquired, mut losses, mut moves) = (0, 0, 0);
@@ -90,6 +91,7 @@ fn without_faults_nothing_is_ever_lost() {
     }
 }
 
+// Requirements: S2-025.
 #[test]
 fn many_clients_on_one_lock_take_turns() {
     for seed in 3_000..3_010 {
@@ -97,6 +99,7 @@ fn many_clients_on_one_lock_take_turns() {
     }
 }
 
+// Requirements: S2-022.
 #[test]
 fn the_same_seed_tells_the_same_story() {
     for seed in 4_000..4_005 {
@@ -105,6 +108,7 @@ fn the_same_seed_tells_the_same_story() {
     }
 }
 
+// Requirements: S2-022.
 #[test]
 fn a_service_that_breaks_its_word_is_noticed() {
     for mistake in [Mistake::EndsEarly, Mistake::GrantsTwice] {

@@ -53,6 +53,7 @@ fn the_leader_is_found_over_several_hops() {
 }
 
 /// What could not be reached a moment ago is all that is left.
+// Requirements: S1-070.
 #[test]
 fn a_member_that_is_back_is_found_when_the_others_are_gone() {
     let mut town = Town::new(&["a", "b", "c"]);

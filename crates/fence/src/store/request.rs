@@ -142,6 +142,7 @@ mod tests {
         read(body.as_bytes()).map(|write| write.claim)
     }
 
+    // Requirements: S1-018.
     #[test]
     fn the_founding_shape_is_read() {
         let body = br#"{"clientID":"c1","fencingToken":{"key":"k","value":5},"data":"hello"}"#;

@@ -48,7 +48,7 @@ fn know(cluster: &Cluster, id: u64) -> Vec<u64> {
     knowing.map(|(id, _)| id).collect()
 }
 
-// Requirements: S1-061, S1-029.
+// Requirements: S1-029, S1-061.
 #[test]
 fn member_is_added_once_the_change_is_committed() {
     let (mut cluster, leader) = slow_followers(300 * MS);

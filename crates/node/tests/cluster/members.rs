@@ -40,6 +40,7 @@ pub(crate) fn join(cluster: &mut Cluster, id: u64) {
     insist(cluster, &Change::Promote(id));
 }
 
+// Requirements: S1-011.
 #[test]
 fn one_node_grows_to_three_and_loses_its_founder() {
     let mut cluster = Cluster::new(1, 3);
@@ -109,6 +110,7 @@ fn a_lost_disk_is_replaced_under_a_new_number() {
     assert!(cluster.run_until(|cluster| cluster.removed.contains(&lost)));
 }
 
+// Requirements: S1-029.
 #[test]
 fn what_cannot_be_is_refused_with_the_reason() {
     let mut cluster = Cluster::new(3, 7);

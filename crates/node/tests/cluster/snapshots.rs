@@ -99,6 +99,7 @@ fn a_small_state_is_copied_and_a_large_one_made_from_the_log() {
     assert!(copied.is_sorted_by(|one, next| one >= next), "{copied:?}");
 }
 
+// Requirements: S1-013, S3-033.
 #[test]
 fn a_node_that_restarts_goes_on_from_its_snapshot() {
     for snapshot_copy_max in [0, usize::MAX] {
@@ -224,6 +225,7 @@ fn a_backup_goes_on_in_a_new_cluster_with_greater_tokens() {
     assert!(matches!(cluster.done(9, grant()), Outcome::LeaseGranted(_)));
 }
 
+// Requirements: S1-044.
 #[test]
 fn a_newcomer_gets_a_snapshot_that_knows_it() {
     let (mut cluster, leader) = eager(3);

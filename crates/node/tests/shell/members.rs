@@ -14,6 +14,7 @@ use fencepost_node::shell::{Ended, Freshness, Origin, Settings, StartError, star
 
 use crate::support::{PATIENCE, cluster, folder, has, join, until, until_votes, write};
 
+// Requirements: S1-026, S1-028, S1-044, S1-061, S1-105.
 #[test]
 fn a_fourth_node_joins_votes_and_is_removed() {
     let (folder, _, cluster) = cluster(3);
@@ -35,6 +36,7 @@ fn a_fourth_node_joins_votes_and_is_removed() {
     write(follower.handle(), "after");
 }
 
+// Requirements: S1-051.
 #[test]
 fn a_member_leaves_by_itself_even_if_it_leads() {
     let (_folder, _, mut cluster) = cluster(3);

@@ -15,6 +15,7 @@ use fencepost_node::shell::{
 
 use crate::support::{PATIENCE, cluster, folder, has, put, until, write};
 
+// Requirements: S1-014.
 #[test]
 fn three_nodes_elect_and_serve_whoever_is_asked() {
     let (_folder, _, cluster) = cluster(3);
@@ -29,6 +30,7 @@ fn three_nodes_elect_and_serve_whoever_is_asked() {
     }
 }
 
+// Requirements: S1-043.
 #[test]
 fn a_killed_follower_comes_back_and_catches_up() {
     let (_folder, dirs, mut cluster) = cluster(3);

@@ -74,6 +74,7 @@ fn granted_with(token: u64) -> Verdict {
     Verdict::Granted { token: Token(token), remaining: Millis(7) }
 }
 
+// Requirements: S2-007.
 #[test]
 fn the_grant_comes_after_the_reply() {
     let mut registry = Registry::default();

@@ -135,7 +135,7 @@ impl Reader {
     }
 }
 
-// Requirements: S0-121, S0-137.
+// Requirements: S0-121, S0-137, S2-015, S4-036.
 #[test]
 fn nothing_is_missed_and_nothing_comes_twice_wherever_the_watch_begins() {
     for before in 0..6 {

@@ -39,6 +39,7 @@ async fn until_told(world: &World, place: usize) -> Value {
     .await
 }
 
+// Requirements: S1-015, S1-066, S1-069.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_wants_the_leader_is_sent_to_it() {
     let world = world(3).await;
@@ -175,7 +176,7 @@ async fn assert_names_leader(told: &Value, world: &World) {
     assert!(header.raft_term > 0);
 }
 
-// Requirements: S1-027, S1-030, S1-031.
+// Requirements: S1-026, S1-027, S1-030, S1-031, S1-106.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_are_listed_added_and_removed() {
     let world = world(3).await;

@@ -10,6 +10,7 @@ fn owned(key: &str, owner: &str) -> Value {
     json!({ "key": key, "owner": owner, "ttl": 60_000 })
 }
 
+// Requirements: S3-010, S3-011, S3-012, S3-013, S3-014, S3-015.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_goes_from_free_to_held_to_extended_to_free() {
     let world = world(1).await;
@@ -64,6 +65,7 @@ async fn a_lock_ends_with_its_ttl() {
     assert!(ok, "{held}");
 }
 
+// Requirements: S3-012.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_waits_if_it_is_told_to() {
     let world = world(1).await;
@@ -113,6 +115,7 @@ async fn a_client_that_is_gone_waits_no_more() {
     assert_eq!(again.ask("acquire_lock", owned("a", "one")).await.1["result"], json!("renewed"));
 }
 
+// Requirements: S3-009.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_that_were_sent_together_are_answered_in_order() {
     let world = world(1).await;
@@ -141,6 +144,7 @@ async fn lines_that_were_sent_together_are_answered_in_order() {
     );
 }
 
+// Requirements: S3-016, S3-017, S3-018, S3-019.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cluster_is_described() {
     let world = world(3).await;

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::support::{soon, world, world_with};
 use crate::talk::{Line, revision};
 
+// Requirements: S3-020.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_make_no_sense_are_refused_and_the_connection_stays() {
     let world = world(1).await;

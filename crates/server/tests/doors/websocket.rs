@@ -6,6 +6,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::support::{acquired, get_lock, lease, soon, unlock, until_waiters, world};
 use crate::talk::{ACQUIRE, RELEASE, Ws, lock};
 
+// Requirements: S1-015, S1-021, S1-022, S1-024, S1-025, S1-069.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_is_pushed_and_a_release_is_not_answered() {
     let world = world(1).await;
@@ -28,6 +29,7 @@ async fn a_grant_is_pushed_and_a_release_is_not_answered() {
     assert_eq!(lock.holders[0].fencing_token, i64::try_from(second).expect("it is small"));
 }
 
+// Requirements: S1-024.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_carries_the_request_id() {
     let world = world(1).await;
@@ -88,6 +90,7 @@ async fn data_is_appended_and_read_through_the_log() {
     assert_eq!(read["modRevision"], written["revision"]);
 }
 
+// Requirements: S1-023.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_spellings_and_units_are_understood() {
     let world = world(1).await;
@@ -107,6 +110,7 @@ async fn both_spellings_and_units_are_understood() {
     ws.granted("c").await;
 }
 
+// Requirements: S1-071.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_locks_are_held_and_waited_for_on_one_connection() {
     const LOCKS: usize = 200;
@@ -200,6 +204,7 @@ async fn a_connection_that_ends_gives_up_its_waits_and_keeps_its_locks() {
     assert_eq!(again.granted("a").await, first);
 }
 
+// Requirements: S1-024.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_releases_may_go_at_once() {
     let world = world(1).await;

@@ -15,6 +15,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use crate::support::{soon, until_waiters, world, world_with};
 use crate::talk::{Ws, lock, revision};
 
+// Requirements: S1-021.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_that_mean_nothing_are_refused_and_change_nothing() {
     let world = world(1).await;

@@ -8,6 +8,7 @@ use crate::support::{
 };
 
 // Requirements: S0-028, S0-029, S0-030, S0-035, S0-036, S0-037, S0-038, S0-039, S0-040, S0-041.
+// Requirements: S0-042, S0-043, S0-044, S0-045, S0-046.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_shown_and_given_back() {
     let world = world(1).await;
@@ -54,7 +55,7 @@ async fn a_lock_is_taken_shown_and_given_back() {
     assert!(next.acquired && next.fencing_token > told.fencing_token);
 }
 
-// Requirements: S0-031, S0-032, S0-033, S0-048, S0-051.
+// Requirements: S0-031, S0-032, S0-033, S0-047, S0-048, S0-049, S0-050, S0-051.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_are_granted_renewed_listed_and_revoked() {
     let world = world(1).await;

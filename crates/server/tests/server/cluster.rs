@@ -8,6 +8,7 @@ use fencepost_proto::v1;
 
 use crate::support::{PATIENCE, lease, refused, soon, world};
 
+// Requirements: S3-005.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_names_everyone() {
     let world = world(3).await;

@@ -52,6 +52,7 @@ async fn expected(world: &World, place: usize) -> v1::Header {
     }
 }
 
+// Requirements: S0-027, S0-039, S0-043, S0-044, S0-045, S0-046, S0-049.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_on_a_follower_answers_with_a_header() {
     let world = world(3).await;

@@ -70,6 +70,7 @@ async fn clients_that_have_seen_more_than_the_leader_are_counted() {
     }
 }
 
+// Requirements: S3-034.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_number_is_there_and_moves() {
     let world = world(1).await;

@@ -26,6 +26,7 @@ pub(crate) async fn get(server: &Server, path: &str) -> (String, String) {
     (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
 }
 
+// Requirements: S3-008.
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_probes_follow_the_leader() {
     let mut world = world(3).await;
@@ -55,6 +56,7 @@ async fn health_and_probes_follow_the_leader() {
     assert_eq!(get(&server, "/livez").await.0, "HTTP/1.1 503 Service Unavailable");
 }
 
+// Requirements: S0-027.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schemas_can_be_asked_for() {
     let world = world(1).await;

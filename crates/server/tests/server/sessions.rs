@@ -9,6 +9,7 @@ use fencepost_proto::v1::session_response::Response;
 
 use crate::support::{Talk, acquire, get_lock, release, soon, until_waiters, world};
 
+// Requirements: S1-083.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_requests_are_open_at_once_and_each_is_answered() {
     const COUNT: u64 = 500;
@@ -285,6 +286,7 @@ async fn other_requests_work_on_the_same_stream() {
     assert_eq!(soon(talk.answers.message()).await.expect("it ends well"), None);
 }
 
+// Requirements: S1-095, S1-100.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_goes_while_twenty_wait_and_their_order_stays() {
     let mut world = world(3).await;

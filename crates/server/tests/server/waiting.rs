@@ -10,6 +10,7 @@ use crate::support::{
     acquired, get_lock, lease, lock_request, refused, soon, unlock, until_waiters, world,
 };
 
+// Requirements: S1-025, S1-083, S1-090, S2-003, S2-007, S2-012.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_wait_and_each_release_tells_exactly_one() {
     const WAITERS: u64 = 100;
@@ -99,6 +100,7 @@ async fn a_wait_that_is_over_is_answered_and_leaves_nothing_behind() {
 }
 
 // The lock of a waiter is what stands before the last slash of its key, however names nest.
+// Requirements: S0-139.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_names_its_lock() {
     let world = world(1).await;

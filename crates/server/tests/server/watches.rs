@@ -70,7 +70,7 @@ fn keys(events: &[(i64, v1::Event)]) -> Vec<&str> {
     events.iter().map(|(_, event)| &*event.kv.as_ref().expect("it has a key").key).collect()
 }
 
-// Requirements: S0-115, S0-119.
+// Requirements: S0-034, S0-053, S0-055, S0-058, S0-059, S0-115, S0-119, S0-122, S0-131, S4-036.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_tells_what_happens_and_a_second_one_what_has_happened() {
     let world = world(1).await;
@@ -115,7 +115,7 @@ async fn a_watch_tells_what_happens_and_a_second_one_what_has_happened() {
     assert_eq!(soon(watch.answers.message()).await.expect("it ends well"), None);
 }
 
-// Requirements: S0-054, S0-056, S0-057.
+// Requirements: S0-054, S0-056, S0-057, S0-119.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_answer_has_header_id_events_and_oldest_revision() {
     let world = world(1).await;
@@ -159,6 +159,7 @@ fn compact(world: &World, revision: i64) {
     handle.propose_and_wait(Class::Ordinary, bytes).expect("it is done");
 }
 
+// Requirements: S2-015.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_was_broken_off_goes_on_without_a_gap() {
     let world = world(1).await;
@@ -211,6 +212,7 @@ async fn locks_can_be_watched() {
     assert_eq!(events[2].1.cause, "released");
 }
 
+// Requirements: S0-052.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_watches_each_hear_their_own() {
     let world = world(1).await;
@@ -272,6 +274,7 @@ async fn a_reader_that_is_too_slow_is_cut_off_and_others_are_not() {
     }
 }
 
+// Requirements: S0-122.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_watches_too() {
     let world = world(1).await;
@@ -294,6 +297,7 @@ async fn a_session_watches_too() {
     }
 }
 
+// Requirements: S1-081.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_member_tells_the_same() {
     let world = world(3).await;

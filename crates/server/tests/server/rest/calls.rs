@@ -44,6 +44,7 @@ async fn an_owner_takes_keeps_and_gives_back_a_lock() {
     assert!(next["token"].as_i64().is_some_and(|next| next > token), "{next}");
 }
 
+// Requirements: S0-111.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_holds_locks_for_as_long_as_it_lives() {
     let world = world(1).await;

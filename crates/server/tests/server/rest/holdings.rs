@@ -107,6 +107,7 @@ async fn a_client_stops_before_a_forced_lock_passes_on() {
     }
 }
 
+// Requirements: S1-073.
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_keys_do_not_block_locks() {
     let world = world(1).await;
@@ -204,6 +205,7 @@ async fn clients_are_listed_and_shown() {
     http.get("/v1/clients/show").await.problem(400, "field_invalid");
 }
 
+// Requirements: S0-084.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_is_forgotten_and_a_held_one_is_not() {
     let world = world(1).await;

@@ -165,6 +165,14 @@ fn cycles(list: &mut List) {
             );
         }
     }
+    // One connection for all callers of a process on both sides: what `fencepost-sdk` is beside.
+    for clients in [64, 256] {
+        list.told(
+            format!("w1_sdk_{clients}_redis_shared"),
+            format!("w1.1n.{clients}.fencepost-sdk.per_s"),
+            format!("w1.1n.{clients}.redis-shared.per_s"),
+        );
+    }
     list.at_most("w1_1_p50_etcd", "w1.1n.1.fencepost.p50_ms", "w1.1n.1.etcd.p50_ms", 0.6);
     list.at_most("w1_1_p50_sync", "w1.1n.1.fencepost.p50_ms", "sync.1n.1.disk.p50_ms", 3.0);
 }
@@ -200,6 +208,17 @@ fn renewals(list: &mut List) {
             format!("w3.{nodes}n.best.etcd.per_s"),
             3.0,
         );
+        // One lease in each message, as the others have it: the leader collects renewals for up to
+        // 25 ms, and what has one in flight waits for that each time.
+        for (in_flight, theirs) in
+            [(1, "etcd"), (1, "zookeeper"), (1, "redis"), (16, "etcd"), (16, "redis")]
+        {
+            list.told(
+                format!("w3_{theirs}_{in_flight}_in_flight{suffix}"),
+                format!("w3.{nodes}n.{in_flight}.fencepost.per_s"),
+                format!("w3.{nodes}n.{in_flight}.{theirs}.per_s"),
+            );
+        }
     }
 }
 

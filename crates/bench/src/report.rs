@@ -2,6 +2,7 @@
 //!
 //! Guarantees: every number on it comes from the figures; what is missing stands as `-`.
 
+mod first;
 mod method;
 mod sections;
 
@@ -52,6 +53,7 @@ impl<'a> Name<'a> {
 /// The whole page.
 pub fn page(figures: &Figures, verdicts: &[Verdict], failures: &[String], about: &About) -> String {
     let mut out = String::from("# Fencepost beside its peers\n\n");
+    out.push_str(&first::table(figures));
     out.push_str(&method::introduction(about));
     let _ = writeln!(out, "\n```sh\n{}\n```\n", about.command);
     out.push_str(&headline(verdicts));
@@ -65,6 +67,8 @@ pub fn page(figures: &Figures, verdicts: &[Verdict], failures: &[String], about:
 fn headline(verdicts: &[Verdict]) -> String {
     let row = |verdict: &Verdict| {
         let (bar, met) = match verdict.bar {
+            // Rates, all of them: what is below one is slower than the other.
+            None if verdict.ratio < 1.0 => ("none".to_owned(), "**behind**"),
             None => ("none".to_owned(), ""),
             Some(bar) if verdict.met => (format!("at {} {}", verdict.at, number(bar)), "met"),
             Some(bar) => (format!("at {} {}", verdict.at, number(bar)), "**missed**"),
@@ -76,7 +80,7 @@ fn headline(verdicts: &[Verdict]) -> String {
     let (all, met) = (bars.clone().count(), bars.filter(|verdict| verdict.met).count());
     format!(
         "## Ratios\n\nFencepost's median divided by the other's, and the bar that it must reach. \
-         {met} of {all} are met.\n\n{}\n",
+         {met} of {all} are met. Rows without a bar are marked if the other is faster.\n\n{}\n",
         markdown(&["what", "ratio", "bar", ""], &rows)
     )
 }
@@ -128,7 +132,8 @@ mod tests {
         let mut about = About { versions: versions.to_vec(), ..About::default() };
         let page_of = |about: &About| page(&figures(), &[], &[], about);
         let plain = page_of(&about);
-        assert!(plain.starts_with("# Fencepost beside its peers\n\netcd and Fencepost, measured"));
+        assert!(plain.starts_with("# Fencepost beside its peers\n\nIn short,"), "{plain}");
+        assert!(plain.contains("\netcd 1.0 and Fencepost 1.0, measured"), "{plain}");
         for absent in
             ["ZooKeeper", "Redis", "redis", "- W2", "- W5", "real-time", ".svg", "one round"]
         {
@@ -161,10 +166,12 @@ mod tests {
             at: "any",
             met: true,
         };
+        let behind = Verdict { name: "w3_etcd_1_in_flight".into(), ratio: 0.11, ..told.clone() };
         let failures = ["w2 etcd: it does not come up".to_owned()];
-        let page = page(&figures(), &[verdict, told], &failures, &About::default());
+        let page = page(&figures(), &[verdict, told, behind], &failures, &About::default());
         assert!(page.contains("| w1 64 etcd | 4.00 | at least 5.00 | **missed** |"), "{page}");
         assert!(page.contains("| w1 64 zookeeper lean | 2.00 | none |  |"), "{page}");
+        assert!(page.contains("| w3 etcd 1 in flight | 0.110 | none | **behind** |"), "{page}");
         assert!(page.contains("0 of 1 are met"), "{page}");
         assert!(page.contains("- w2 etcd: it does not come up"), "{page}");
     }

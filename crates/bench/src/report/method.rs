@@ -9,12 +9,23 @@ use crate::table::spread;
 
 /// What is measured by whom, and in which turns.
 pub(super) fn introduction(about: &About) -> String {
-    let names: Vec<&str> = about.versions.iter().map(|(name, _)| title(name)).collect();
+    let names: Vec<String> =
+        about.versions.iter().map(|(name, says)| with_version(title(name), says)).collect();
     let names = match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => names.join(""),
     };
     format!("{names}, {INTRODUCTION}")
+}
+
+/// The name, and the version out of what the system says about itself, if there is one in it.
+fn with_version(title: &str, says: &str) -> String {
+    let words = says.split_whitespace().map(|word| word.trim_start_matches("v="));
+    let is_version = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+    match words.into_iter().find(is_version) {
+        Some(version) => format!("{title} {version}"),
+        None => title.to_owned(),
+    }
 }
 
 /// How people write the name of a system.

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 enum Action {
     /// Make a lease, and leave it to run out unless somebody renews it
     Grant {
-        /// How long it lives without a renewal: 500ms to 24h
+        /// How long it lives without a renewal: 500ms to the longest that `limits show` names
         #[arg(value_parser = parse_length)]
         ttl: Duration,
         /// The number that it should have [default: the service chooses]

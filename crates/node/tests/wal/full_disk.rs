@@ -1,8 +1,11 @@
 //! A disk without room for more: the log goes on as long as it can and makes nothing worse.
 
+use std::io;
+
 use fencepost_node::data_dir::{Identity, count_boot};
 use fencepost_node::disk::{Disk, Fault, MemoryDisk, is_full};
 use fencepost_node::wal::{Batch, EntryRef, Fatal, Wal, WalConfig};
+use rustix::io::Errno;
 
 use crate::support::{CONFIG, WORST};
 
@@ -59,12 +62,30 @@ fn failed_preallocation_is_tried_again_after_a_pause() {
             // tell of.
             disk.fail_at(disk.operations() + 2, Fault::NoSpace);
             wal.put_spare(order.make());
+            assert_eq!(spares(&disk), 0, "half of one is left behind");
             orders += 1;
         }
         appends += 1;
     }
     assert!((2..=5).contains(&orders), "{orders} tries in {appends} appends");
-    assert_eq!(spares(&disk), 0);
+}
+
+#[test]
+fn spare_takes_at_most_half_of_what_is_free() {
+    for (free, is_made) in [(2 * SEGMENT, true), (2 * SEGMENT - 1, false)] {
+        let disk = MemoryDisk::new();
+        let (mut wal, _) = Wal::open(disk.clone(), config()).expect("it is a new log");
+        let order = loop {
+            append(&mut wal, 100).expect("there is room in the segment");
+            if let Some(order) = wal.order_spare() {
+                break order;
+            }
+        };
+        disk.set_capacity(disk.used() + free);
+        let made = order.make();
+        assert_eq!(made.failure().is_none(), is_made, "{free} bytes are free");
+        assert_eq!(spares(&disk), usize::from(is_made));
+    }
 }
 
 #[test]
@@ -113,6 +134,14 @@ fn log_goes_on_in_small_segments_while_there_is_room() {
     for _ in 0..1_000 {
         append(&mut wal, 100).expect("there is room again");
     }
+}
+
+#[test]
+fn used_up_quota_of_a_user_counts_as_a_full_disk() {
+    let full = |errno: Errno| is_full(&io::Error::from(errno));
+    assert!(full(Errno::NOSPC), "the disk");
+    assert!(full(Errno::DQUOT), "the quota");
+    assert!(!full(Errno::IO), "a disk that fails is not full");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Every path: what it does, and what it refuses.
 
+use fencepost_proto::v1;
 use serde_json::{Value, json};
 
 use super::client::Http;
@@ -180,6 +181,49 @@ async fn a_lock_whose_holder_was_lost_may_stand_free_for_a_while() {
     })
     .await;
     assert_eq!((&problem["holder"], &problem["retryable"]), (&Value::Null, &json!(true)));
+}
+
+// Requirements: S0-084.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_lock_is_no_longer_delayed() {
+    let world = world(1).await;
+    let mut http = Http::to(&world.servers[0]).await;
+    let admin = world.admin(0).await;
+    soon(async {
+        let limits = async || admin.clone().limits(v1::LimitsRequest {}).await.expect("answered");
+        while limits().await.into_inner().feature_level < 2 {}
+    })
+    .await;
+    http.post("/v1/leases/grant", &json!({"ttl_ms": 500, "lease": "9"})).await.ok();
+    let asked = json!({"name": "a", "lease": "9", "lock_delay_ms": 60_000});
+    http.post("/v1/locks/acquire", &asked).await.ok();
+    let other = json!({"name": "a", "client_id": "other", "ttl_ms": 60_000});
+    soon(async {
+        while http.post("/v1/locks/acquire", &other).await.json()["code"] != "lock_delayed" {}
+        http.request("DELETE /v1/locks?name=a", &[], b"").await;
+        assert_eq!(http.answer().await.ok(), json!({"name": "a"}));
+        http.post("/v1/locks/acquire", &other).await.ok();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewal_by_owner_says_that_an_operator_wants_the_lock() {
+    let world = world(1).await;
+    let mut http = Http::to(&world.servers[0]).await;
+    let take = json!({"name": "a", "client_id": "me", "ttl_ms": 60_000});
+    let token = http.post("/v1/locks/acquire", &take).await.ok()["token"].clone();
+    let renew = json!({"name": "a", "client_id": "me"});
+    let renewed = http.post("/v1/locks/renew", &renew).await.ok();
+    assert_eq!(renewed["must_stop_in_ms"], Value::Null);
+    let force = json!({"name": "a", "token": token, "reason": "it is needed"});
+    http.post("/v1/locks/force-release", &force).await.ok();
+    for renew in [renew, json!({"name": "a", "client_id": "me", "token": token})] {
+        let renewed = http.post("/v1/locks/renew", &renew).await.ok();
+        let must_stop = renewed["must_stop_in_ms"].as_i64();
+        assert!(must_stop.is_some_and(|left| left > 0), "{renewed}");
+        assert_eq!(renewed["must_stop_in_ms"], renewed["remaining_ms"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

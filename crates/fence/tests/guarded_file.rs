@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fencepost_fence::{GuardedFile, Presented, Token, WriteError};
+use fencepost_fence::{GuardedFile, Presented, Refusal, Repeats, Token, WriteError};
 use support::example::{Process, example};
 
 /// Large enough that a kill can meet a write half done.
@@ -108,4 +108,23 @@ fn two_processes_share_a_guarded_file() {
         assert!(text.lines().all(|line| line == "ok" || line.contains("is stale")), "{text}");
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "100", "{refused} were refused");
+}
+
+// Requirements: S0-075.
+#[test]
+fn equal_token_may_repeat_its_write_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.csv");
+    let file = GuardedFile::new(&path).repeats(Repeats::SameData);
+    let exclusive = |number| Presented::exclusive(Token::new(number).unwrap());
+    file.write(exclusive(5), b"first").unwrap();
+    file.write(exclusive(5), b"first").unwrap();
+    for other in [&b"other"[..], b"longer", b""] {
+        let refused = file.write(exclusive(5), other).unwrap_err();
+        assert!(matches!(refused, WriteError::Refused(Refusal::Reused { .. })), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+    file.write(exclusive(6), b"other").unwrap();
+    let late = file.write(exclusive(5), b"first").unwrap_err();
+    assert!(matches!(late, WriteError::Refused(Refusal::Stale { .. })), "{late}");
 }

@@ -135,3 +135,20 @@ fn every_variable_can_stand_in_the_file() {
     let text = Done::of(command(home.path(), ["status"])).refused(2);
     assert!(text.contains("timeout = \"7\": a length of time is written as"), "{text}");
 }
+
+#[test]
+fn file_in_the_handbook_is_accepted_and_leads_to_its_cluster() {
+    let handbook = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let handbook = fs::read_to_string(handbook).expect("it is part of the project");
+    let (_, text) = handbook.split_once("```toml\n").expect("it shows a file");
+    let (text, _) = text.split_once("```").expect("the file ends");
+    let home = folder();
+    fs::write(home.path().join("fencepost.toml"), text).expect("there is room");
+    let document = Done::of(command(home.path(), ["config", "show", "-o", "json"])).json();
+    let (listen, _) = setting(&document, "listen");
+    let listen = format!("http://{}", listen.as_str().expect("it is text"));
+    let (endpoints, origin) = setting(&document, "endpoints");
+    let endpoints = endpoints.as_array().expect("it is a list");
+    assert_eq!(origin, "file", "other verbs on this machine would ask another service");
+    assert!(endpoints.iter().any(|one| *one == listen), "{endpoints:?} without {listen}");
+}

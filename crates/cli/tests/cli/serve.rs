@@ -1,5 +1,6 @@
 //! `serve`: how it begins, how it ends, and what it refuses.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -8,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use rustix::process::Signal;
 
 use crate::cluster::Cluster;
-use crate::support::{Done, Plan, Running, Server, command, folder, free_port, page};
+use crate::support::{Done, Plan, Running, Server, command, folder, free_port, page, until};
 
 // Requirements: S3-030.
 #[test]
@@ -261,4 +262,28 @@ fn a_name_that_leads_nowhere_is_said_while_waiting() {
     let mut process = plan.begin();
     process.err.wait_for("n2 (no address is known for nowhere.invalid");
     assert_eq!(process.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn trouble_is_logged_once() {
+    let mut cluster = Cluster::form();
+    let leader = cluster.leader();
+    let killed = (leader + 1) % 3;
+    let trouble = format!("cannot reach {} at", cluster.plans[killed].data);
+    let before = cluster.at(leader).process.err.all().len();
+    cluster.kill(killed);
+    let logged = |cluster: &Cluster| {
+        let lines = cluster.at(leader).process.err.all().split_off(before);
+        lines.into_iter().filter(|line| line.contains(&trouble)).collect::<Vec<_>>()
+    };
+    until(|| if logged(&cluster).is_empty() { Err(()) } else { Ok(()) });
+    let process = &mut cluster.servers[leader].as_mut().expect("it runs").process;
+    process.end(Signal::TERM);
+    process.err.wait_for("handing over");
+    let mut told = BTreeSet::new();
+    for line in logged(&cluster) {
+        let text = line.split_once(&trouble).and_then(|(_, rest)| rest.split_once("start it"));
+        let (why, _) = text.unwrap_or_else(|| panic!("it is not all on one line: {line}"));
+        assert!(told.insert(why.to_owned()), "it was logged before: {line}");
+    }
 }

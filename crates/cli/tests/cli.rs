@@ -45,10 +45,10 @@ mod repl;
 mod resources;
 #[path = "cli/rolling.rs"]
 mod rolling;
-#[path = "cli/sdk.rs"]
-mod sdk;
 #[path = "cli/rpc.rs"]
 mod rpc;
+#[path = "cli/sdk.rs"]
+mod sdk;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/store.rs"]

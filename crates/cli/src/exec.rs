@@ -4,13 +4,15 @@
 //! the watchdog of it. Then it becomes the command. It is not for people, and not in the help.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
+
+use crate::{logs, signals};
 
 /// The exit codes of timeout(1): the command is there and cannot be run, or is not there.
 const NOT_EXECUTABLE: u8 = 126;
@@ -40,7 +42,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let program = words.next().unwrap_or_default();
     // It returns only if it fails.
     let error = Command::new(&program).args(words).exec();
-    let _ = writeln!(io::stderr(), "fencepost: cannot run {}: {error}", program.display());
+    // It has unblocked all signals.
+    signals::outlive_file_size_limit();
+    // The lock is held until this process ends, so it must not wait for the message to be read.
+    if logs::open_for_messages().is_ok() {
+        logs::message(&format!("fencepost: cannot run {}: {error}\n", program.display()));
+    }
     let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     Ok(ExitCode::from(code))
 }

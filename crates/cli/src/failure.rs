@@ -87,7 +87,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Why, and what to do.
-fn explained(error: &Error) -> (String, String) {
+pub(crate) fn explained(error: &Error) -> (String, String) {
     let asked = |why: &dyn fmt::Display, remedy: &str| (why.to_string(), remedy.to_owned());
     match error {
         Error::Rejected { code, message, .. } => {

@@ -2,7 +2,9 @@
 //!
 //! Owns: the exit codes, the arguments that `elect` has too. Guarantees: standard output is the
 //! command's alone; when the lock is lost, everything of the command has ended before anybody else
-//! can get it. `docs/guarantees.md` says what that rests on.
+//! can get it. `docs/guarantees.md` says what that rests on. No message waits to be read: a pipe or a
+//! terminal that takes nothing delays neither the lock nor the command, but for the end of the process
+//! by a second at most.
 
 mod forward;
 pub(crate) mod hold;
@@ -11,6 +13,8 @@ mod leash;
 mod process;
 pub(crate) mod processes;
 mod progress;
+mod spinner;
+mod stdout;
 mod stopping;
 mod supervise;
 mod terminal;
@@ -20,7 +24,7 @@ pub(crate) mod words;
 pub(crate) mod work;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,8 +32,10 @@ use fencepost_client::LockBuilder;
 
 use crate::common::{Common, block_on};
 use crate::failure::Failure;
+use crate::logs;
 use crate::words::parse_length;
 use hold::Wish;
+use processes::ProcFs;
 use timeline::Timeline;
 
 /// The lock was lost while it was held.
@@ -156,6 +162,10 @@ impl HoldArgs {
             output: common.output(),
         };
         let work = async {
+            logs::open_for_messages()?;
+            if !wish.command.is_empty() {
+                ProcFs::open().map_err(|why| cannot_watch(&why))?;
+            }
             let client = common.connect(verb).await?;
             let lock = describe(self.patience(client.lock(name).signed_if_possible()));
             let lock = lock.metadata(meta);
@@ -199,7 +209,16 @@ fn nothing_to_run() -> Failure {
     )
 }
 
-/// Says something to people. Whoever has closed standard error does not want to hear it.
+/// Without the list of processes it could not be told whether anything of the command is left.
+fn cannot_watch(why: &io::Error) -> Failure {
+    Failure::new(
+        "cannot run a command under a lock",
+        format!("/proc cannot be used: {why}"),
+        "mount it where this runs: mount -t proc proc /proc",
+    )
+}
+
+/// Says something to people, without waiting for them.
 fn say(what: &str) {
-    let _ = writeln!(io::stderr(), "fencepost: {}", what.replace('\n', "\n           "));
+    logs::message(&format!("fencepost: {}\n", what.replace('\n', "\n           ")));
 }

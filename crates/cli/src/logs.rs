@@ -1,5 +1,5 @@
 //! What a server writes to standard error: log lines, what it says when it is ready, and the error
-//! that ends it.
+//! that ends it. Also the messages of verbs that must not wait for it, because they hold a lock.
 //!
 //! Guarantees: nothing waits for standard error but the end of the process, and that for
 //! [`FLUSH_TIMEOUT`] at most; with the format `json` every line is a JSON object.
@@ -11,9 +11,11 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use nix::sys::signal::Signal;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::reload;
@@ -22,6 +24,7 @@ use tracing_subscriber::{EnvFilter, Registry, fmt};
 
 use self::stderr::LossyWriter;
 use crate::failure::Failure;
+use crate::signals;
 
 /// How long the end of a process waits until its last lines are read.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,6 +47,8 @@ pub(crate) enum Format {
 static FORMAT: OnceLock<Format> = OnceLock::new();
 /// Standard error, once logging has begun.
 static STDERR: OnceLock<LossyWriter> = OnceLock::new();
+/// Messages of a verb that were dropped.
+static DROPPED_MESSAGES: AtomicU64 = AtomicU64::new(0);
 
 /// Changes what is logged while the process runs.
 #[derive(Clone, Debug)]
@@ -63,7 +68,19 @@ impl Level {
 pub(crate) fn open(format: Format) -> Result<(), Failure> {
     FORMAT.get_or_init(|| format);
     let dropped = fencepost_server::dropped_log_lines();
-    let writer = LossyWriter::start(io::stderr(), gap_line, dropped).map_err(|why| {
+    take_over(LossyWriter::start(io::stderr(), gap_line, dropped))
+}
+
+/// Takes over standard error for a verb that must never wait for it. It writes messages, and no log.
+pub(crate) fn open_for_messages() -> Result<(), Failure> {
+    let start = || LossyWriter::start(io::stderr(), dropped_messages, &DROPPED_MESSAGES);
+    // The terminal may be the command's by then, and a terminal can be set to stop a job in the
+    // background that writes.
+    take_over(signals::with_blocked(Signal::SIGTTOU, start).flatten())
+}
+
+fn take_over(writer: io::Result<LossyWriter>) -> Result<(), Failure> {
+    let writer = writer.map_err(|why| {
         Failure::new(
             "cannot start: the system has no room for threads",
             format!("the system says: {why}"),
@@ -101,6 +118,14 @@ pub(crate) fn show(text: &str, message: &str, fields: &[(&str, String)]) {
     }
 }
 
+/// Shows a message, whole lines, or drops it if those before it are not read.
+pub(crate) fn message(text: &str) {
+    match STDERR.get() {
+        Some(writer) => writer.push(text.as_bytes()),
+        None => write(text),
+    }
+}
+
 /// Reports the error that ends the process. It is written by [`flush`] at the latest.
 pub(crate) fn report_fatal(text: &str) {
     match format() {
@@ -111,8 +136,13 @@ pub(crate) fn report_fatal(text: &str) {
 
 /// Waits until all lines are written, for a bounded time. What ends the process calls it before.
 pub(crate) fn flush() {
+    flush_within(FLUSH_TIMEOUT);
+}
+
+/// Waits until all lines are written, but no longer than this.
+pub(crate) fn flush_within(timeout: Duration) {
     if let Some(writer) = STDERR.get() {
-        writer.flush(FLUSH_TIMEOUT);
+        writer.flush(timeout);
     }
 }
 
@@ -132,6 +162,10 @@ fn gap_line(lines: u64) -> String {
     line::render(format(), "WARN", "log lines were dropped: they were not read", lines)
 }
 
+fn dropped_messages(count: u64) -> String {
+    format!("fencepost: {count} messages were dropped: standard error was not read\n")
+}
+
 /// As the standard library reports it, but without waiting for standard error.
 fn report_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
@@ -147,9 +181,7 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
         Format::Text => write(&format!("{text}\n")),
         Format::Json => write(&line::json("ERROR", &text, &[])),
     }
-    if let Some(writer) = STDERR.get() {
-        writer.flush(PANIC_FLUSH_TIMEOUT);
-    }
+    flush_within(PANIC_FLUSH_TIMEOUT);
 }
 
 /// Understands a level, or a list of levels by target. A word that is no level would be taken for a

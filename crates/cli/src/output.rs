@@ -37,14 +37,22 @@ impl Output {
 
     /// Writes a document for programs, or `text` for people.
     pub(crate) fn either(self, document: &impl Serialize, text: &str) -> anyhow::Result<()> {
-        if self.is_json() { json(document) } else { line(text) }
+        line(&self.rendered(document, text)?)
+    }
+
+    /// The same line, for a caller that writes it itself.
+    pub(crate) fn rendered(self, document: &impl Serialize, text: &str) -> anyhow::Result<String> {
+        if self.is_json() { document_text(document) } else { Ok(text.to_owned()) }
     }
 }
 
 /// Writes one document on one line.
 pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string(document).context("an answer cannot be written as JSON")?;
-    line(&text)
+    line(&document_text(document)?)
+}
+
+fn document_text(document: &impl Serialize) -> anyhow::Result<String> {
+    serde_json::to_string(document).context("an answer cannot be written as JSON")
 }
 
 /// Writes a line, at once: whoever reads may wait for it.

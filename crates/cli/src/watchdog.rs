@@ -30,6 +30,7 @@ use crate::lock::timeline::Moment;
 use crate::lock::vigil::{Action, Vigil};
 use crate::lock::words::{READY, WATCHING, Word, take_line};
 use crate::lock::work::Work;
+use crate::logs;
 
 /// What a supervisor says at once fits into this many times over.
 const READ_LEN: usize = 4_096;
@@ -60,6 +61,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // command has.
     SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT])
         .thread_block()?;
+    // If it fails, it must end at once, so that it is replaced.
+    logs::open_for_messages()?;
     let mut watchdog = Watchdog::new(args)?;
     say(READY);
     while !watchdog.step()? {}

@@ -4,6 +4,8 @@
 //! reached; a lock is given back only when nothing of the command runs any more.
 
 use std::ffi::OsString;
+use std::pin::pin;
+use std::time::Duration;
 
 use fencepost_client::{Client, Error, Guard, LockBuilder, Loss, Lost, Released};
 use rustix::process::{Pid, WaitStatus};
@@ -12,12 +14,15 @@ use serde::Serialize;
 use super::forward::Signals;
 use super::supervise::{Ended, Order, Supervisor};
 use super::timeline::{Moment, Timeline};
-use super::{LOCK_LOST, OWN_FAILURE, SIGNAL_BASE, identity, progress, say};
+use super::{LOCK_LOST, OWN_FAILURE, SIGNAL_BASE, identity, progress, say, stdout};
 use crate::blocked;
 use crate::failure::{Failure, Told as _};
 use crate::ids::LeaseId;
 use crate::output::Output;
 use crate::words::{length, plain};
+
+/// How long the line of a holder without a command may still take when the lock has been given back.
+const LINE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What is wanted.
 pub(crate) struct Wish {
@@ -63,7 +68,7 @@ impl Wish {
                 Err(error) => return self.not_held(client, &error).await,
             },
             signal = signals.next() => return Ok(by_signal(signal.as_raw())),
-            never = progress::show(client, &self.name), if !self.quiet => match never {},
+            never = progress::show(client, &self.name, self.timeline.ttl()), if !self.quiet => match never {},
         };
         match self.command.is_empty() {
             true => self.hold(guard, signals).await,
@@ -108,12 +113,26 @@ impl Wish {
         let lease = LeaseId(guard.lease_id());
         let signed_token = self.signed_token(&guard);
         let document = Document { name: &self.name, key, token: token.get(), lease, signed_token };
-        self.output.either(&document, &format!("{key} {token}"))?;
-        tokio::select! {
-            _ = signals.next() => {}
-            loss = guard.lost() => return Ok(self.lost(guard, loss).await),
+        let line = self.output.rendered(&document, &format!("{key} {token}"))?;
+        let mut line = pin!(stdout::write(line)?);
+        let mut is_written = false;
+        loop {
+            tokio::select! {
+                biased;
+                written = &mut line, if !is_written => {
+                    written?;
+                    is_written = true;
+                }
+                _ = signals.next() => break,
+                loss = guard.lost() => return Ok(self.lost(guard, loss).await),
+            }
         }
-        match guard.release().await.told(format!("release the lock {}", plain(&self.name)))? {
+        let released = guard.release().await;
+        // Now it delays only the end of this process.
+        if !is_written && tokio::time::timeout(LINE_TIMEOUT, line).await.is_err() {
+            say("standard output was not read: the key and the token were not written");
+        }
+        match released.told(format!("release the lock {}", plain(&self.name)))? {
             Released::AfterLoss => {
                 say(&format!("the lock {} had been lost before", plain(&self.name)));
                 Ok(LOCK_LOST)

@@ -26,6 +26,7 @@ use super::terminal::Terminal;
 use super::timeline::{Moment, Timeline};
 use super::words::Word;
 use super::work::Work;
+use crate::logs;
 
 /// How often to look whether processes that are being stopped have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -36,6 +37,9 @@ const TIME_TO_LEAVE: Duration = Duration::from_secs(1);
 const WATCHDOG_END_MAX: Duration = Duration::from_secs(1);
 /// A watchdog that dies over and over is not started more often than this.
 const REPLACE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a job that is about to stop waits for its last message. Nothing of it runs meanwhile.
+const STOPPED_FLUSH_MAX: Duration = Duration::from_millis(100);
 
 /// What is to be run, and what it is told.
 pub(crate) struct Order<'a> {
@@ -244,6 +248,8 @@ impl<'a> Supervisor<'a> {
         }
         terminal.take_back();
         say("stopped: the lock is lost unless this is continued soon");
+        // Otherwise it would be read when it has been continued.
+        logs::flush_within(STOPPED_FLUSH_MAX);
         // Returns when somebody has continued the job.
         let _ = kill_current_process_group(Signal::STOP);
         if self.guard.is_valid() {

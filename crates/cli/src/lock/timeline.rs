@@ -22,6 +22,8 @@ use crate::failure::Failure;
 
 /// The grace if none is given, where the TTL allows for it.
 const GRACE_DEFAULT: Duration = Duration::from_secs(5);
+/// The longest lease that a cluster can be made to allow.
+const TTL_MAX: Duration = Duration::from_hours(24);
 /// The least and the most that is set aside for signals to take effect.
 const SLACK_MIN: Duration = Duration::from_millis(50);
 const SLACK_MAX: Duration = Duration::from_secs(1);
@@ -78,6 +80,9 @@ impl Timeline {
     /// Divides the TTL. The window is half of it, and gives way to a long grace down to a quarter:
     /// with less, two lost renewals would be enough to lose the lock.
     pub(crate) fn plan(ttl: Duration, grace: Option<Duration>) -> Result<Timeline, Failure> {
+        if ttl > TTL_MAX {
+            return Err(too_long(ttl));
+        }
         let slack = (ttl / 20).clamp(SLACK_MIN, SLACK_MAX);
         let is_given = grace.is_some();
         let grace = grace.unwrap_or(GRACE_DEFAULT.min(ttl / 6));
@@ -128,6 +133,14 @@ fn too_short(ttl: Duration) -> Failure {
         format!("a TTL of {} is too short", humantime::format_duration(ttl)),
         "the command must be ended before it is over, and that takes time",
         "choose a TTL of 500ms or more",
+    )
+}
+
+fn too_long(ttl: Duration) -> Failure {
+    Failure::usage(
+        format!("a TTL of {} is too long", humantime::format_duration(ttl)),
+        "no cluster grants a lease for more than a day",
+        "choose a shorter --ttl: it is renewed for as long as the lock is held",
     )
 }
 
@@ -198,5 +211,14 @@ mod tests {
     fn a_ttl_without_room_is_refused() {
         assert!(Timeline::plan(ms(50), None).is_err());
         assert!(Timeline::plan(Duration::ZERO, None).is_err());
+    }
+
+    #[test]
+    fn ttl_beyond_a_day_is_called_too_long() {
+        assert!(Timeline::plan(TTL_MAX, None).is_ok());
+        for ttl in [TTL_MAX + ms(1), Duration::from_hours(99_999_999_999_999), Duration::MAX] {
+            let text = Timeline::plan(ttl, None).expect_err("too long").to_string();
+            assert!(text.contains("is too long"), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Standard error, written by a thread of its own.
 //!
-//! Owns: standard error of a server, from when logging begins. Guarantees: a line is taken or
+//! Owns: standard error of a server, from when logging begins, and of a verb that holds a lock. Guarantees: a line is taken or
 //! dropped at once, however slowly standard error is read; dropped lines are counted, and a line
 //! says how many there were as soon as one can be written again. Refuses: to hold more than
 //! [`BYTES_MAX`] of lines.
@@ -100,7 +100,7 @@ impl LossyWriter {
     }
 
     /// Takes a line, or drops it if there is no room.
-    fn push(&self, line: &[u8]) {
+    pub(super) fn push(&self, line: &[u8]) {
         let mut queue = self.0.queue();
         // After a dropped line the next ones are dropped too, until the gap is noted, so that the
         // note stands where the lines are missing.

@@ -114,6 +114,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    signals::outlive_file_size_limit();
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let code = match dispatch(cli.verb, &cli.common, &Sources::of(&matches)) {

@@ -19,6 +19,8 @@ mod demo;
 mod dev;
 #[path = "cli/faults.rs"]
 mod faults;
+#[path = "cli/file_size.rs"]
+mod file_size;
 #[path = "cli/help.rs"]
 mod help;
 #[path = "cli/herd.rs"]
@@ -39,6 +41,8 @@ mod locks;
 mod logs;
 #[path = "cli/members.rs"]
 mod members;
+#[path = "cli/refusals.rs"]
+mod refusals;
 #[path = "cli/repl.rs"]
 mod repl;
 #[path = "cli/resources.rs"]

@@ -195,3 +195,38 @@ async fn full_disk_refuses_growth_and_keeps_locks_and_restarts() {
     is_low(&server, false);
     server.run(&["kv", "put", "more", "1"]).good();
 }
+
+#[test]
+fn lock_on_a_full_disk_says_so_once_and_goes_on_trying() {
+    let home = folder();
+    let data = home.path().join("data");
+    let path = data.to_str().expect("it is text").to_owned();
+    let plan = Plan { data: path, ..Plan::new(home.path()) };
+    std::fs::create_dir(&data).expect("there is room");
+    let Some(disk) = SmallDisk::mount(&data, 160) else { return };
+    let server = Server::ready(Running::start(disk.on(&plan.command())));
+    let set = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&data).current_dir(home.path());
+        let _ = disk.on(&command).stderr(Stdio::null()).status().expect("it can be run");
+    };
+    // Until the disk is full.
+    set("head -c 160M /dev/zero > \"$0/other\"; truncate -s -2M \"$0/other\"");
+    let mut number = 0;
+    until(|| {
+        number += 1;
+        match server.run(&["--timeout", "1s", "kv", "put", &format!("more{number}"), "1"]) {
+            done if done.err.contains("disk_full") => Ok(()),
+            done => Err(done),
+        }
+    });
+    let mut waiter = server.begin(&["--timeout", "1s", "lock", "job", "--", "echo", "ran"]);
+    let line = waiter.err.wait_for("waiting for job: ");
+    assert!(line.contains("(disk_full); the request is repeated"), "{line}");
+    set("rm \"$0/other\"");
+    waiter.out.wait_for("ran");
+    assert_eq!(waiter.wait().code(), Some(0));
+    let told = waiter.err.all();
+    assert_eq!(told.iter().filter(|line| line.contains("disk_full")).count(), 1, "{told:#?}");
+    assert!(told[1].contains("Make room"), "{told:#?}");
+}

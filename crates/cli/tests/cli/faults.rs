@@ -151,13 +151,17 @@ fn a_member_that_is_left_alone_says_so() {
 }
 
 /// Waits until the leader does not reach the member of this name.
-fn until_unreachable(leader: &Server, name: &str) -> Value {
+fn until_unreachable(server: &Server, name: &str) -> Value {
+    until_shown_as(server, name, false)
+}
+
+fn until_shown_as(server: &Server, name: &str, is_reachable: bool) -> Value {
     until(|| {
-        let status = leader.status();
+        let status = server.status();
         let members = status["members"].as_array().expect("it lists them");
         let member = members.iter().find(|member| member["name"] == name);
         let member = member.expect("it is a member").clone();
-        if member["reachable"] == false { Ok(member) } else { Err(status) }
+        if member["reachable"] == is_reachable { Ok(member) } else { Err(status) }
     })
 }
 
@@ -168,6 +172,10 @@ fn member_that_is_down_is_shown_as_unreachable() {
     let leader = cluster.leader();
     let (down, other) = ((leader + 1) % 3, (leader + 2) % 3);
     let name = cluster.plans[down].data.clone();
+    // A connection that is still being made could stand for a moment afterwards.
+    for place in [leader, other] {
+        until_shown_as(cluster.at(place), &name, true);
+    }
     cluster.kill(down);
     for place in [leader, other] {
         let member = until_unreachable(cluster.at(place), &name);

@@ -63,7 +63,7 @@ fn exists(tree: &Tree, tests: &Tests<'_>, reference: &str) -> bool {
 fn missing(tests: &Tests<'_>, reference: &str, id: &str) -> String {
     let Some((room, name)) = reference.split_once("::") else {
         return format!(
-            "`{reference}` does not name {id}: put `{SCRIPT_COMMENT}{id}.` below its title"
+            "`{reference}` does not name {id}: put `{SCRIPT_COMMENT}{id}.` at the end of its header"
         );
     };
     let place = tests.place(room, name).unwrap_or_default();
@@ -148,7 +148,7 @@ mod tests {
                 all,
                 [
                     "docs/requirements.md:1: `crates/core/tests/scripts/a.txt` does not name S0-001: \
-                  put `# Requirements: S0-001.` below its title"
+                  put `# Requirements: S0-001.` at the end of its header"
                 ]
             );
         }

@@ -176,6 +176,8 @@ pub(crate) fn leader(header: &v1::Header) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use fencepost_node::io::ProposeError;
+
     use super::*;
 
     fn fields(text: &str) -> Fields {
@@ -209,6 +211,23 @@ mod tests {
             "\"600000000000y\"",
         ] {
             assert_eq!(ttl(wrong), Err("field_invalid"), "{wrong}");
+        }
+    }
+
+    // Requirements: S3-020.
+    #[test]
+    fn a_failure_says_whether_it_passes_and_was_done() {
+        let shown = |why: ProposeError| {
+            let told = problem(&why.into());
+            (told["code"].clone(), told["indeterminate"].clone(), told["retryable"].clone())
+        };
+        let cases = [
+            (ProposeError::Indeterminate, "indeterminate", true, true),
+            (ProposeError::NoLeader, "no_leader", false, true),
+            (ProposeError::Malformed, "malformed", false, false),
+        ];
+        for (why, code, indeterminate, retryable) in cases {
+            assert_eq!(shown(why), (json!(code), json!(indeterminate), json!(retryable)));
         }
     }
 

@@ -50,6 +50,8 @@ mod show;
 mod signing;
 mod socket;
 mod startup;
+#[cfg(test)]
+mod test_house;
 mod unary;
 mod wanted;
 mod watch;

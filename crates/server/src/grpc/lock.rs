@@ -9,6 +9,9 @@
 //! The work is done in the caller's own task. When the caller is gone, what is left of it goes on in
 //! one of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

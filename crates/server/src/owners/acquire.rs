@@ -6,6 +6,9 @@
 //! its end may have been seen before that. Guarantees: nothing is missed, because the place is
 //! registered first and looked at afterwards.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -54,6 +54,7 @@ async fn a_lock_goes_from_free_to_held_to_extended_to_free() {
     assert!(next["fencing_token"].as_u64().expect("it is a number") > token);
 }
 
+// Requirements: S3-007, S4-006.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_ends_with_its_ttl() {
     let world = world(1).await;
@@ -175,12 +176,17 @@ async fn the_cluster_is_described() {
     assert_eq!(info["node"]["role"], json!("voter"));
     assert_eq!(line.ask("ping", Value::Null).await, (true, json!({ "pong": true })));
     // A heartbeat is compared, and makes nobody a leader.
-    let beat = json!({ "leader_id": id, "term": term, "timestamp": 1 });
-    let (ok, agreed) = line.ask("heartbeat", beat).await;
-    assert_eq!((ok, &agreed["agrees"]), (true, &json!(true)));
-    let claim =
-        json!({ "leader_id": format!("{:016x}", own.id), "term": term + 100, "timestamp": 1 });
-    let (ok, denied) = line.ask("heartbeat", claim).await;
-    assert_eq!((ok, &denied["agrees"]), (true, &json!(false)));
-    assert_eq!((&denied["leader_id"], &denied["term"]), (&json!(id), &json!(term)));
+    let other = format!("{:016x}", own.id);
+    let beats = [
+        (json!({ "leader_id": id, "term": term, "timestamp": 1 }), true),
+        (json!({ "leader_id": id, "term": term, "timestamp": "passed over" }), true),
+        (json!({ "leader_id": id, "term": term + 1, "timestamp": 1 }), false),
+        (json!({ "leader_id": other, "term": term, "timestamp": 1 }), false),
+        (json!({ "leader_id": other, "term": term + 100, "timestamp": 1 }), false),
+    ];
+    for (beat, agrees) in beats {
+        let (ok, told) = line.ask("heartbeat", beat.clone()).await;
+        assert_eq!((ok, &told["agrees"]), (true, &json!(agrees)), "{beat}");
+        assert_eq!((&told["leader_id"], &told["term"]), (&json!(id), &json!(term)), "{beat}");
+    }
 }

@@ -10,6 +10,11 @@ use tokio::io::AsyncWriteExt as _;
 use crate::support::{soon, world, world_with};
 use crate::talk::{Line, revision};
 
+/// Whether a refusal leaves the outcome open, and whether it passes.
+fn marks(refusal: &Value) -> (Value, Value) {
+    (refusal["indeterminate"].clone(), refusal["retryable"].clone())
+}
+
 // Requirements: S3-020.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_make_no_sense_are_refused_and_the_connection_stays() {
@@ -49,6 +54,7 @@ async fn requests_that_make_no_sense_are_refused_and_the_connection_stays() {
             "{text}"
         );
         assert!(!told["payload"]["message"].as_str().expect("it says why").is_empty());
+        assert_eq!(marks(&told["payload"]), (json!(false), json!(false)), "{text}");
     }
     // What could be read is echoed.
     line.say("{\"type\":\"steal_lock\",\"request_id\":\"r\"}").await;
@@ -56,6 +62,12 @@ async fn requests_that_make_no_sense_are_refused_and_the_connection_stays() {
     assert_eq!((&told["type"], &told["request_id"]), (&json!("steal_lock"), &json!("r")));
     assert!(line.ask("ping", Value::Null).await.0);
     assert_eq!(revision(&mut locks).await, before);
+    // A refusal that passes says so.
+    let lock = |owner: &str| json!({ "key": "held", "owner": owner });
+    assert!(line.ask("acquire_lock", lock("one")).await.0);
+    let (ok, held) = line.ask("acquire_lock", lock("two")).await;
+    assert_eq!((ok, &held["code"]), (false, &json!("lock_held")));
+    assert_eq!(marks(&held), (json!(false), json!(true)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

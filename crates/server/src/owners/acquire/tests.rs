@@ -1,0 +1,36 @@
+//! What happens between the answer and the registration.
+
+use std::future::pending;
+
+use super::*;
+use crate::test_house::{TestHouse, acquire_as, place, soon};
+
+/// An acquire that was answered with a place in the queue, and is not registered yet.
+async fn answered(test: &TestHouse) -> (Call, Key, Revision) {
+    let call = Call::new(&test.house, acquire_as("second", Wait::WhileLeased));
+    let Ok(reply) = call.propose(&mut pending()).await else { panic!("the node leads") };
+    (call, place(&reply).key, reply.revision)
+}
+
+// Requirements: S2-013, S2-014.
+#[tokio::test(flavor = "multi_thread")]
+async fn grant_before_the_registration_is_not_missed() {
+    let test = TestHouse::with_a_held_lock().await;
+    let (call, key, since) = answered(&test).await;
+    let verdict = test.release("first", &key, since).await;
+    assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
+    let End { told, left } = soon(call.wait(key.clone(), since, pending())).await;
+    let Ok((_, Told::Acquired(grant))) = told else { panic!("it holds: {told:?}") };
+    assert_eq!((grant.key, left), (key, Left::Hold(grant.lease)));
+}
+
+// Requirements: S2-013.
+#[tokio::test(flavor = "multi_thread")]
+async fn end_before_the_registration_is_not_missed() {
+    let test = TestHouse::with_a_held_lock().await;
+    let (call, key, since) = answered(&test).await;
+    let verdict = test.release("second", &key, since).await;
+    assert!(matches!(verdict, Verdict::Ended(_)), "{verdict:?}");
+    let End { told, .. } = soon(call.wait(key, since, pending())).await;
+    assert_eq!(told, Err(Wrong::WaitEnded(None).into()));
+}

@@ -212,6 +212,7 @@ fn shared_locks_are_held_together_and_permits_are_counted() {
     }
 }
 
+// Requirements: S2-011.
 #[test]
 fn a_release_that_is_not_confirmed_does_not_hide_the_commands_code() {
     let server = Server::start();

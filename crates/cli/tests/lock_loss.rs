@@ -82,6 +82,7 @@ fn a_frozen_supervisor_leaves_nothing_running() {
     assert_eq!(first.code(), 122);
 }
 
+// Requirements: S4-006, S4-011.
 #[test]
 fn a_killed_supervisor_leaves_nothing_running() {
     let server = Server::start();

@@ -67,7 +67,7 @@ const SCATTERED: &str = "trap '' TERM; exec 9> held; flock 9; setsid sleep 600 &
 /// What the next holder does first.
 const LOOKS: &str = "flock -n held echo alone || echo together";
 
-// Requirements: S2-006.
+// Requirements: S2-006, S2-021.
 #[test]
 fn a_partition_ends_the_command_before_the_next_holds() {
     let server = Server::start();

@@ -121,7 +121,7 @@ fn is_renewal(request: &Request) -> bool {
     matches!(request, Request::Renew(_))
 }
 
-// Requirements: S0-136, S2-018, S4-031.
+// Requirements: S0-136, S2-018, S4-011, S4-031.
 #[test]
 fn a_lease_is_renewed_every_third_of_its_ttl() {
     let mut bench = Bench::new();
@@ -244,6 +244,7 @@ fn answers_that_have_arrived_are_acknowledged() {
     assert_eq!(numbers, [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)]);
 }
 
+// Requirements: S2-003, S2-007, S2-012.
 #[test]
 fn an_abandoned_acquire_is_cancelled_by_its_number() {
     let mut bench = Bench::new();

@@ -418,7 +418,7 @@ fn a_deposed_leader_calls_the_outcome_unknown() {
     assert_eq!(cluster.node(leader).machine().state().range(&every_key()).count, 1);
 }
 
-// Requirements: S1-050, S1-097, S4-035.
+// Requirements: S1-050, S1-097, S4-004, S4-035.
 #[test]
 fn a_cut_off_leader_serves_no_reads() {
     let mut cluster = Cluster::new(3, 7);

@@ -101,7 +101,7 @@ fn an_id_that_is_no_number_is_a_name() {
     assert_eq!("9999".parse(), Ok(Id::Number(9_999)));
 }
 
-// Requirements: S3-028, S3-029.
+// Requirements: S3-027, S3-028, S3-029.
 #[test]
 fn json_over_tcp_has_a_usual_address() {
     let address = |argv: &[&str]| {

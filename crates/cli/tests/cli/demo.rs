@@ -24,7 +24,7 @@ fn at_work_in(folder: &Path) -> Vec<String> {
     there.map(|path| path.display().to_string()).collect()
 }
 
-// Requirements: S0-077, S1-003, S1-017, S1-098, S1-100, S2-001, S4-038.
+// Requirements: S0-077, S1-003, S1-017, S1-098, S1-100, S2-001, S3-030, S4-038.
 #[test]
 fn an_update_is_lost_without_fencing_and_none_with_it_or_by_a_dead_leader() {
     let home = folder();

@@ -18,7 +18,7 @@ async fn client(cluster: &Cluster) -> Client {
     builder.connect().await.expect("the cluster answers")
 }
 
-// Requirements: S1-095.
+// Requirements: S1-095, S4-008, S4-034.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leader_is_replaced() {
     let mut cluster = Cluster::form();
@@ -44,6 +44,7 @@ async fn a_killed_leader_is_replaced() {
     assert_eq!(cluster.at(leader).run(&["kv", "get", "after"]).good(), "1\n");
 }
 
+// Requirements: S3-033.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_was_killed_goes_on_where_it_was() {
     let mut cluster = Cluster::form();
@@ -108,7 +109,7 @@ fn a_wiped_follower_comes_back_as_somebody_new() {
     });
 }
 
-// Requirements: S1-033, S3-008, S4-034.
+// Requirements: S1-033, S3-008, S4-034, S4-035.
 #[test]
 fn a_member_that_is_left_alone_says_so() {
     let mut cluster = Cluster::form();

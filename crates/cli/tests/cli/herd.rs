@@ -15,6 +15,7 @@ async fn client(endpoints: &str, name: &str) -> Client {
     builder.connect().await.expect("the cluster answers")
 }
 
+// Requirements: S2-003, S2-007, S2-012.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_clients_hold_one_lock_in_their_order() {
     let cluster = Cluster::form();

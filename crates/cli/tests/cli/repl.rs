@@ -122,6 +122,7 @@ fn json_over_tcp_is_spoken_if_asked_for() {
     assert_eq!(denied, "Denied(Lock held by nc)\n");
 }
 
+// Requirements: S3-034.
 #[test]
 fn other_machines_are_kept_out_of_json_over_tcp() {
     let home = folder();

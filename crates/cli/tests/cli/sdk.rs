@@ -44,7 +44,7 @@ fn place(cluster: &Cluster) -> (Value, Value) {
     })
 }
 
-// Requirements: S1-070.
+// Requirements: S1-070, S4-033.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_call_survives_a_killed_leader() {
     let mut cluster = Cluster::form();
@@ -144,7 +144,7 @@ async fn progress(seen: &Seen, workers: &mut JoinSet<()>) {
     waited.expect("the cluster goes on serving");
 }
 
-// Requirements: S2-024.
+// Requirements: S2-024, S4-033.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_exclude_each_other_while_leaders_are_killed() {
     let mut cluster = Cluster::form();

@@ -167,6 +167,7 @@ fn members_are_not_sent_to_their_own_machines() {
     assert_eq!(server.json(&["status"])["members"][0]["peer"], "db1:7421");
 }
 
+// Requirements: S3-030.
 #[test]
 fn what_contradicts_itself_is_refused() {
     let home = folder();

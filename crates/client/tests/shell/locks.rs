@@ -10,7 +10,7 @@ use fencepost_client::{Error, Released};
 use crate::support::grpc::Server;
 use crate::{SOON, client};
 
-// Requirements: S2-008, S2-011.
+// Requirements: S2-005, S2-008, S2-011.
 #[tokio::test]
 async fn a_lock_is_held_seen_by_others_and_given_back() {
     let server = Server::start();

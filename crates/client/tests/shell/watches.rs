@@ -6,6 +6,7 @@ use fencepost_client::proto::event::Type;
 use crate::client;
 use crate::support::grpc::Server;
 
+// Requirements: S2-015.
 #[tokio::test]
 async fn a_watch_goes_on_where_it_was_after_a_break() {
     let server = Server::start();

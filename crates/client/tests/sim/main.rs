@@ -57,7 +57,7 @@ fn findings(change: impl Fn(&mut Options), seeds: u64) -> u64 {
     (0..seeds).filter(went_wrong).count() as u64
 }
 
-// Requirements: S2-002, S2-004, S2-021, S2-022, S2-024, S2-025, S4-002.
+// Requirements: S2-002, S2-004, S2-021, S2-022, S2-024, S2-025, S4-002, S4-005.
 #[test]
 fn no_two_guards_are_valid_at_once_whatever_the_network_does() {
     let (mut acquired, mut losses, mut moves) = (0, 0, 0);

@@ -71,6 +71,7 @@ fn a_member_that_is_back_is_found_when_the_others_are_gone() {
     assert!(town.count("b", is_renewal) > 0);
 }
 
+// Requirements: S4-033.
 #[test]
 fn a_leader_that_has_fallen_silent_is_not_run_after() {
     let mut town = Town::new(&["a", "b", "c"]);
@@ -202,6 +203,7 @@ fn an_address_that_leads_nowhere_is_not_followed() {
     }
 }
 
+// Requirements: S4-034.
 #[test]
 fn a_member_that_has_lost_the_others_is_left_in_time() {
     let mut town = Town::new(&["a", "b", "c"]);

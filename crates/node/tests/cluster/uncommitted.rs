@@ -156,7 +156,7 @@ fn release_is_acknowledged_once_a_majority_has_it() {
     assert!(matches!(held[..], [(LeaseId(2), _)]), "the next one has it now: {held:?}");
 }
 
-// Requirements: S4-034.
+// Requirements: S4-004, S4-034.
 #[test]
 fn minority_neither_grants_nor_releases() {
     let mut cluster = Cluster::new(3, 7);
@@ -174,6 +174,30 @@ fn minority_neither_grants_nor_releases() {
     }
     assert_eq!(held_by(&cluster, leader, "a"), [(LeaseId(1), token)]);
     assert_eq!(held_by(&cluster, leader, "b"), []);
+}
+
+/// The holder goes on with the leader that the majority has elected.
+// Requirements: S4-034.
+#[test]
+fn holder_on_the_majority_side_keeps_its_lock() {
+    const TTL: u64 = 5_000;
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let token = held_and_wanted(&mut cluster, leader, TTL);
+    let others = cluster.others(leader);
+    cluster.isolate(leader);
+    let successor = cluster.elect_among(&others);
+    let until = cluster.now + 3 * TTL * MS;
+    while cluster.now < until {
+        assert!(matches!(cluster.done(successor, renew(1)), Outcome::LeasesRenewed(_)));
+        cluster.run(500 * MS);
+        for &id in &others {
+            assert_eq!(held_by(&cluster, id, "a"), [(LeaseId(1), token)], "member {id}");
+        }
+    }
+    cluster.cut.clear();
+    assert!(cluster.run_until(all_agree), "they stay apart");
+    assert_eq!(held_by(&cluster, leader, "a"), [(LeaseId(1), token)]);
 }
 
 /// The holder keeps on sending renewals, to a leader that has lost its majority.

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::support::{acquired, channel, get_lock, lease, soon, unlock, until_waiters, world};
 use crate::talk::{Line, Ws};
 
+// Requirements: S2-005.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_doors_stand_in_one_queue() {
     let world = world(1).await;

@@ -10,7 +10,7 @@ async fn say(locks: &mut Locks, line: &str) -> v1::TextCommandResponse {
     locks.text_command(request).await.expect("it is answered").into_inner()
 }
 
-// Requirements: S4-012, S4-013, S4-014.
+// Requirements: S4-012, S4-013, S4-014, S4-017.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_have_the_words_of_the_founding_document() {
     let world = world(1).await;
@@ -32,7 +32,7 @@ async fn results_have_the_words_of_the_founding_document() {
     }
 }
 
-// Requirements: S4-015.
+// Requirements: S4-015, S4-017.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_a_result_and_changes_nothing() {
     let world = world(1).await;

@@ -91,6 +91,7 @@ async fn its_watches_see_every_event_once() {
     events.cancel(watch_id).await.expect("the stream is open");
 }
 
+// Requirements: S2-023.
 #[tokio::test(flavor = "multi_thread")]
 async fn its_transactions_compare_and_choose() {
     let world = world(1).await;

@@ -238,6 +238,7 @@ async fn a_thousand_watches_each_hear_their_own() {
     }
 }
 
+// Requirements: S2-015.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_too_slow_is_cut_off_and_others_are_not() {
     let world = world(1).await;

@@ -49,6 +49,7 @@ async fn any_member_serves_any_request() {
     }
 }
 
+// Requirements: S4-004, S4-035.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_leader_nothing_is_promised() {
     let mut world = world(3).await;

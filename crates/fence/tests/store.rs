@@ -205,6 +205,12 @@ fn signed_tokens_are_demanded_if_the_store_is_told_to() {
     assert_eq!(caller.post("/", &write(&sign("c2", "k", 9), "")).unwrap().0, 401);
     assert_eq!(caller.post("/", &write(&sign("c1", "j", 9), "")).unwrap().0, 403);
     assert_eq!(caller.post("/", &write(&sign("c1", "k", 6), "")).unwrap().0, 409);
+    // A token of one client writes for no other. Without a name the token alone decides.
+    let by = |client: &str| write(&good, "").replace(r#""clientID":"c1""#, client);
+    let (status, text) = caller.post("/", &by(r#""clientID":"mallory""#)).unwrap();
+    assert_eq!((status, text.contains(r#"granted to the client \"c1\""#)), (403, true), "{text}");
+    assert!(caller.get("/").unwrap().1.contains(r#""clientID":"c1""#));
+    assert_eq!(caller.post("/", &by(r#""clientID":"""#)).unwrap().0, 200);
     let forged = good.replace(&good[good.len() - 9..good.len() - 4], "AAAAA");
     assert_eq!(caller.post("/", &write(&forged, "")).unwrap().0, 401);
     assert!(caller.get("/").unwrap().1.contains("\"value\":7"));

@@ -36,6 +36,8 @@ pub(super) enum Problem {
     Signature(#[from] VerifyError),
     #[error("fencingToken.value is not the number in the signed token")]
     NotTheSigned,
+    #[error("the signed token was granted to the client {holder:?}, and not to {client:?}")]
+    NotTheHolder { client: String, holder: String },
     #[error(transparent)]
     Write(#[from] FencedWriteError),
     #[error(transparent)]
@@ -57,9 +59,8 @@ impl Problem {
             Problem::Signature(VerifyError::Keys(_)) | Problem::Overloaded => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Problem::Signature(VerifyError::Lock { .. } | VerifyError::Audience) => {
-                StatusCode::FORBIDDEN
-            }
+            Problem::Signature(VerifyError::Lock { .. } | VerifyError::Audience)
+            | Problem::NotTheHolder { .. } => StatusCode::FORBIDDEN,
             Problem::SignatureMissing | Problem::Signature(_) => StatusCode::UNAUTHORIZED,
             Problem::Write(error) => Self::status_of_write(error),
             Problem::Read(ReadError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,

@@ -33,7 +33,7 @@ use super::request::{self, Claim, Write};
 use super::writer::Writer;
 use super::{BODY_LEN_MAX, Signatures, StoreConfig};
 use crate::journal::{Journal, OpenError};
-use crate::token::{Presented, Token};
+use crate::signed::SignedToken;
 
 const TITLE: &str = "fencepost-store";
 /// Connections at once; further ones wait to be accepted.
@@ -245,7 +245,17 @@ impl<B: Backend> Shared<B> {
                 Signatures::Required(_) => return Err(Problem::SignatureMissing),
                 Signatures::Refused | Signatures::Accepted(_) => presented,
             },
-            Claim::Signed(text, number) => self.verify(text, key.clone(), number).await?,
+            Claim::Signed(text, number) => {
+                let SignedToken { presented, holder, .. } = self.verify(text, key.clone()).await?;
+                if number.is_some_and(|number| number != presented.token) {
+                    return Err(Problem::NotTheSigned);
+                }
+                // A caller that does not know its holder's name leaves it out.
+                if !client_id.is_empty() && client_id != holder {
+                    return Err(Problem::NotTheHolder { client: client_id, holder });
+                }
+                presented
+            }
         };
         let write = FencedWrite { client_id, key, presented, data };
         Ok(self.backend.write(write).await?)
@@ -274,22 +284,13 @@ impl<B: Backend> Shared<B> {
     }
 
     /// On a thread of its own: fetching keys may block, and the arithmetic takes a while.
-    async fn verify(
-        &self,
-        text: String,
-        lock: String,
-        number: Option<Token>,
-    ) -> Result<Presented, Problem> {
+    async fn verify(&self, text: String, lock: String) -> Result<SignedToken, Problem> {
         let verifier = match &self.signatures {
             Signatures::Refused => return Err(Problem::SignatureUnwanted),
             Signatures::Accepted(verifier) | Signatures::Required(verifier) => verifier.clone(),
         };
         let verified = spawn_blocking(move || verifier.verify(&text, &lock)).await;
-        let presented = verified.map_err(|_| Problem::Overloaded)??.presented;
-        match number {
-            Some(number) if number != presented.token => Err(Problem::NotTheSigned),
-            _ => Ok(presented),
-        }
+        Ok(verified.map_err(|_| Problem::Overloaded)??)
     }
 
     /// `?key=K`, or `?after=K&limit=N`, or everything.

@@ -198,6 +198,7 @@ impl State {
     fn end_what_is_due(&mut self, events: &mut Vec<Arc<Event>>) {
         let mut left = u64::from(self.limits.due_per_entry_max);
         while left > 0 {
+            self.work.deadline_visits += 1;
             let Some(timer) = self.timers.pop_due(self.now) else {
                 return;
             };

@@ -15,6 +15,8 @@ pub struct Work {
     pub batches: [u64; BATCH_BOUNDS.len() + 1],
     /// Keys that were visited to read, compare, remove or grant them.
     pub key_visits: u64,
+    /// Deadlines that were visited to end what is due.
+    pub deadline_visits: u64,
     /// Leases that were made.
     pub leases_granted: u64,
     /// Leases that log time has ended.

@@ -14,8 +14,8 @@ use fencepost_core::limits::{
 use fencepost_core::outcome::{OpAnswer, Outcome};
 use fencepost_core::range::{KeyRange, Order, RangeQuery, SortBy};
 use fencepost_core::{
-    Action, Command, Effects, Entry, Event, Key, LeaseId, Limits, LogTime, Millis, Reason,
-    Revision, State, Value, contended_name,
+    Action, Command, Effects, Entry, Event, Key, LeaseId, Limits, LockName, LogTime, Millis,
+    Reason, Revision, State, Value, contended_name,
 };
 
 fn entry(at: u64, actions: Vec<Action>) -> Entry {
@@ -338,6 +338,41 @@ fn large_lease_is_over_at_once_and_ends_in_steps() {
     assert_eq!(state.count(&all()), 0);
     assert!(entries < 12, "{entries} entries");
     assert!(matches!(run(&mut state, Action::LeaseGrant(grant)), Outcome::LeaseGranted(_)));
+}
+
+/// Whatever the number of locks: an entry looks at those that are due, and at the next one.
+// Requirements: S1-099.
+#[test]
+fn expiry_visits_the_locks_that_are_due_and_no_others() {
+    const LOCKS: u32 = 20_000;
+    let mut state = state_with_keys(2, 0, "");
+    for from in (1..=LOCKS).step_by(1_000) {
+        let granted = (from..from + 1_000).flat_map(|number| {
+            let (id, ttl) = (LeaseId(number.into()), Millis(60_000 + u64::from(number)));
+            let lease = Action::LeaseGrant(LeaseGrant { id, ttl, ..LeaseGrant::default() });
+            [lease, acquire_lock(&format!("lock{number}"), id)]
+        });
+        state.apply(entry(0, granted.collect()));
+    }
+    assert_eq!(state.count(&all()), u64::from(LOCKS));
+    let mut visits = |at| {
+        let before = *state.work();
+        state.apply(entry(at, vec![]));
+        let after = *state.work();
+        let ended = after.leases_expired - before.leases_expired;
+        let keys = after.key_visits - before.key_visits;
+        (ended, after.deadline_visits - before.deadline_visits, keys)
+    };
+    assert_eq!(visits(60_000), (0, 1, 0), "none is due");
+    assert_eq!(visits(60_003), (3, 4, 3), "three are due");
+    assert_eq!(visits(60_003), (0, 1, 0), "they are gone");
+    assert_eq!(state.next_deadline(), Some(LogTime(60_004)));
+}
+
+fn acquire_lock(name: &str, lease: LeaseId) -> Action {
+    let name = LockName::from(name);
+    let (mode, wait, terms) = (Mode::Exclusive, Wait::WhileLeased, Terms::default());
+    Action::Acquire(Acquire { name, lease: lease.into(), mode, wait, terms })
 }
 
 #[test]

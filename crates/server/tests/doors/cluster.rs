@@ -192,7 +192,8 @@ async fn members_are_listed_added_and_removed() {
     let told = ws.hear().await;
     assert_eq!(told["success"], json!(true), "{told}");
     assert_names_leader(&told, &world).await;
-    ws.say(&json!({ "commandType": 8, "requestId": 2 })).await;
+    // Any term may be named, as in the founding message: it changes nothing.
+    ws.say(&json!({ "commandType": 8, "term": 1, "requestId": 2 })).await;
     let told = ws.hear().await;
     assert_eq!((&told["success"], &told["requestId"]), (&json!(true), &json!(2)), "{told}");
     assert_names_leader(&told, &world).await;
@@ -234,4 +235,60 @@ async fn members_are_listed_added_and_removed() {
     ws.say(&json!({ "commandType": 8 })).await;
     let set = ws.hear().await["peerSet"].as_object().cloned().expect("an object");
     assert!(set.len() == 3 && !set.contains_key("4444"), "{set:?}");
+    // The founding message has a number and an address, and no name.
+    let founding = json!({ "commandType": 4, "serverId": 5_555, "serverAddr": "127.0.0.1:2" });
+    ws.say(&founding).await;
+    let told = ws.hear().await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    ws.say(&json!({ "commandType": 8 })).await;
+    let told = ws.hear().await;
+    assert_eq!(told["peerAddress"]["5555"], json!("127.0.0.1:2"), "{told}");
+    assert!(told["peerSet"]["5555"]["name"].as_str().is_some_and(|name| !name.is_empty()));
+}
+
+// Requirements: S1-031, S1-106.
+#[tokio::test(flavor = "multi_thread")]
+async fn former_leader_names_the_new_one_and_lists_no_members() {
+    let world = world(3).await;
+    world.tell_addresses().await;
+    let (first, next) = (world.leader(), (world.leader() + 1) % 3);
+    until_told(&world, first).await;
+    let mut ws = Ws::open(&world.servers[first]).await;
+    ws.say(&json!({ "commandType": 8, "term": 1 })).await;
+    let led = ws.hear().await;
+    assert_eq!(led["success"], json!(true), "{led}");
+    let to = world.cluster.nodes()[next].handle().status().id;
+    let moved = soon(world.admin(first).await.move_leader(v1::MoveLeaderRequest { to })).await;
+    moved.expect("it is handed over");
+    until_told(&world, first).await;
+    ws.say(&json!({ "commandType": 8, "term": 1 })).await;
+    let told = ws.hear().await;
+    assert_eq!(told["success"], json!(false), "{told}");
+    assert_eq!((told.get("peerSet"), told.get("peerAddress")), (None, None), "{told}");
+    assert_eq!(told["error"]["code"], json!("not_leader"));
+    assert_eq!(told["leaderId"].as_u64(), Some(to), "{told}");
+    assert!(told["term"].as_u64() > led["term"].as_u64(), "{told}");
+    assert_names_leader(&told, &world).await;
+}
+
+// Requirements: S1-033.
+#[tokio::test(flavor = "multi_thread")]
+async fn member_list_is_answered_without_a_quorum() {
+    let mut world = world(3).await;
+    let leader = world.leader();
+    let mut ws = Ws::open(&world.servers[leader]).await;
+    for place in (0..3).rev().filter(|&place| place != leader) {
+        world.cluster.take(place).kill();
+    }
+    // Until it notices that it is alone it lists the members, and later it knows no leader.
+    for number in 0..20 {
+        ws.say(&json!({ "commandType": 8, "requestId": number })).await;
+        let told = ws.hear().await;
+        assert_eq!(told["requestId"], json!(number), "{told}");
+        if told["success"] == json!(true) {
+            assert_eq!(told["peerSet"].as_object().map(serde_json::Map::len), Some(3), "{told}");
+        } else {
+            assert_eq!(told["error"]["code"], json!("not_leader"), "{told}");
+        }
+    }
 }

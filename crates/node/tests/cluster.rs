@@ -3,6 +3,8 @@
 
 #[path = "cluster/admission.rs"]
 mod admission;
+#[path = "cluster/appends.rs"]
+mod appends;
 #[path = "cluster/chaos.rs"]
 mod chaos;
 #[path = "cluster/disk_space.rs"]
@@ -79,7 +81,7 @@ fn a_single_node_elects_itself_and_answers() {
     assert!(matches!(cluster.done(1, put("a")), Outcome::Put(None)));
 }
 
-// Requirements: S1-046, S1-081, S3-032.
+// Requirements: S1-008, S1-046, S1-078, S1-081, S3-032.
 #[test]
 fn three_nodes_agree_whoever_is_asked() {
     let mut cluster = Cluster::new(3, 7);
@@ -302,7 +304,7 @@ fn what_is_not_durable_is_not_acknowledged() {
     assert!(cluster.answers.contains_key(&request));
 }
 
-// Requirements: S1-045, S1-063, S3-026.
+// Requirements: S1-063, S3-026.
 #[test]
 fn a_slow_disk_does_not_stop_heartbeats() {
     let mut cluster = Cluster::new(3, 7);

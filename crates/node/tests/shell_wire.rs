@@ -193,7 +193,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 proptest! {
-    // Requirements: S1-014, S1-034, S1-035, S1-041, S1-042.
+    // Requirements: S1-014.
     #[test]
     fn every_message_returns(messages in prop::collection::vec(message(), 0..20), cut in 1..50_usize) {
         let mut stream = Vec::new();

@@ -91,6 +91,12 @@ fn member_is_removed_once_the_change_is_committed() {
     assert!(cluster.removed.is_empty(), "those who remain may still need it");
     assert!(cluster.run_until(|cluster| cluster.changed.get(&1) == Some(&Ok(()))), "no answer");
     assert!(cluster.run_until(|cluster| cluster.removed.contains(&victim)), "it does not leave");
+    cluster.run(50 * MS);
+    let mark = cluster.sent.len();
+    cluster.done(leader, put("after"));
+    cluster.run(5_000 * MS);
+    let mut later = cluster.sent[mark..].iter().map(|one| &one.message);
+    assert!(later.len() > 50 && later.all(|one| one.to != victim), "it is still sent something");
 }
 
 /// What was taken out by mistake comes back with an empty disk, under its name and address.

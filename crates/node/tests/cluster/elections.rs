@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fencepost_node::io::{Input, Role};
-use raft::prelude::MessageType;
+use raft::prelude::{Message, MessageType};
 
 use crate::messages::message;
 use crate::put;
@@ -80,7 +80,7 @@ fn random_timeouts_keep_elections_apart() {
     assert!(at_once >= 35, "only {at_once} of 40 elections have ended in their first term");
 }
 
-// Requirements: S1-054.
+// Requirements: S1-045, S1-054.
 #[test]
 fn heartbeat_resets_the_timer_and_updates_the_term() {
     let mut cluster = Cluster::new(3, 7);
@@ -119,7 +119,7 @@ fn elections_are_checked_by_ticks_alone() {
     }
 }
 
-// Requirements: S1-057, S3-025.
+// Requirements: S1-034, S1-057, S3-025.
 #[test]
 fn candidate_raises_its_term_and_asks_every_member() {
     let mut cluster = Cluster::new(5, 7);
@@ -152,7 +152,7 @@ fn candidate(cluster: &mut Cluster, size: u64) -> u64 {
     term
 }
 
-// Requirements: S1-057, S3-025.
+// Requirements: S1-035, S1-057, S3-025.
 #[test]
 fn more_than_half_of_the_votes_make_a_leader() {
     for (size, needed) in [(2, 2), (3, 2), (4, 3), (5, 3)] {
@@ -171,7 +171,7 @@ fn more_than_half_of_the_votes_make_a_leader() {
     }
 }
 
-// Requirements: S1-057.
+// Requirements: S1-035, S1-057.
 #[test]
 fn candidate_yields_to_a_higher_term() {
     let mut cluster = strangers(3, 7);
@@ -199,4 +199,111 @@ fn half_of_the_members_elect_no_leader() {
     cluster.start(others[0]);
     let elected = cluster.elect();
     cluster.done(elected, put("a"));
+}
+
+/// A member asks another one for its vote in this term, with a log that ends with this entry.
+fn request(from: u64, to: u64, term: u64, last: (u64, u64)) -> Message {
+    let mut request = message(MessageType::MsgRequestVote, from, to, term);
+    (request.log_term, request.index) = last;
+    request
+}
+
+/// Whether a member votes for the candidate that asks it; nothing if it does not answer.
+fn vote(cluster: &mut Cluster, request: &Message) -> Option<bool> {
+    let mark = cluster.sent.len();
+    cluster.deliver(request);
+    cluster.run(5 * MS);
+    let answers = cluster.sent_since(mark, MessageType::MsgRequestVoteResponse);
+    let own = answers.iter().find(|one| (one.from, one.to) == (request.to, request.from));
+    own.map(|answer| !answer.reject && answer.term == request.term)
+}
+
+/// A member that is alone with three entries that no other one has: its number, and the term and
+/// index of its last entry.
+fn alone_with_entries(cluster: &mut Cluster) -> (u64, (u64, u64)) {
+    let voter = cluster.elect();
+    cluster.done(voter, put("kept"));
+    cluster.run(50 * MS);
+    cluster.isolate(voter);
+    for number in 1..=3 {
+        cluster.propose(voter, put(&format!("k{number}")));
+    }
+    cluster.run(3 * TIMEOUT.1);
+    let (node, term) = (cluster.node(voter), cluster.node(voter).role().term);
+    assert!(!node.leads() && node.commit() + 3 == node.last_index());
+    let last = node.entry(node.last_index()).expect("it is its last one").0;
+    assert_eq!(last, term);
+    (voter, (last, node.last_index()))
+}
+
+// Requirements: S1-034, S1-035, S1-036.
+#[test]
+fn vote_needs_a_current_term_and_a_recent_log() {
+    let mut cluster = Cluster::new(3, 7);
+    let (voter, (last_term, last)) = alone_with_entries(&mut cluster);
+    let others = cluster.others(voter);
+    let (one, term) = (others[0], cluster.node(voter).role().term);
+    let mut asks = |term, log| vote(&mut cluster, &request(one, voter, term, log));
+    assert_eq!(asks(term - 1, (last_term, last + 9)), None, "the term is over");
+    assert_eq!(asks(term + 1, (last_term, last - 1)), Some(false), "the log is shorter");
+    assert_eq!(asks(term + 2, (last_term - 1, last + 9)), Some(false), "its last term is older");
+    assert_eq!(asks(term + 3, (last_term, last)), Some(true), "the log is as recent");
+    assert_eq!(asks(term + 4, (last_term + 1, last - 1)), Some(true), "its last term is later");
+    assert_eq!(cluster.node(voter).role().term, term + 4);
+}
+
+// Requirements: S1-013, S1-036, S1-037.
+#[test]
+fn vote_is_given_once_a_term_and_kept_over_a_restart() {
+    let mut cluster = Cluster::new(3, 7);
+    let (voter, last) = alone_with_entries(&mut cluster);
+    let term = cluster.node(voter).role().term + 1;
+    let others = cluster.others(voter);
+    let (first, second) = (request(others[0], voter, term, last), others[1]);
+    let longer = request(second, voter, term, (last.0, last.1 + 9));
+    assert_eq!(vote(&mut cluster, &first), Some(true));
+    assert_eq!(vote(&mut cluster, &longer), Some(false), "it has voted in this term");
+    assert_eq!(vote(&mut cluster, &first), Some(true), "it says again what it has said");
+    cluster.kill(voter);
+    cluster.start(voter);
+    // A member that was restarted waits for the others before it votes at all.
+    cluster.run(3 * TIMEOUT.1);
+    assert_eq!(cluster.node(voter).role().term, term);
+    assert_eq!(vote(&mut cluster, &longer), Some(false), "it has forgotten its vote");
+    assert_eq!(vote(&mut cluster, &first), Some(true));
+    let next = request(second, voter, term + 1, last);
+    assert_eq!(vote(&mut cluster, &next), Some(true), "a later term is another election");
+}
+
+/// A member that does not hear of its leader asks whether it could win before it raises its term.
+// Requirements: S1-096.
+#[test]
+fn cut_off_member_does_not_depose_the_leader() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    let away = cluster.others(leader)[0];
+    let role = cluster.node(leader).role();
+    let unchanged = |cluster: &Cluster| {
+        cluster.leader() == Some(leader)
+            && cluster.running().all(|(_, node)| node.role().term == role.term)
+    };
+    cluster.isolate(away);
+    cluster.run(60_000 * MS);
+    assert!(unchanged(&cluster), "a minute alone has raised its term");
+    cluster.cut.clear();
+    cluster.run(5_000 * MS);
+    assert!(unchanged(&cluster), "it has deposed the leader");
+    // It hears nothing, and the others hear it all the time.
+    cluster.cut.extend(cluster.others(away).iter().map(|&id| (id, away)));
+    cluster.run(60_000 * MS);
+    assert!(unchanged(&cluster), "its questions have deposed the leader");
+    // The link comes and goes.
+    for round in 1..=50 {
+        cluster.isolate(away);
+        cluster.run(TIMEOUT.1 + 37 * MS * round);
+        cluster.cut.clear();
+        cluster.run(50 * MS);
+        assert!(unchanged(&cluster), "an election in round {round}");
+    }
+    cluster.done(leader, put("k"));
 }

@@ -48,7 +48,7 @@ fn a_change_of_leaders_costs_a_lease_a_second_at_most() {
     }
 }
 
-// Requirements: S0-113, S3-007, S4-006.
+// Requirements: S0-113, S1-085, S1-086, S3-007, S4-006.
 #[test]
 fn idle_leader_ends_leases_as_they_come_due() {
     let mut cluster = Cluster::new(3, 7);
@@ -68,7 +68,7 @@ fn idle_leader_ends_leases_as_they_come_due() {
     assert!(cluster.run_until(all_agree), "the others did not end them");
 }
 
-// Requirements: S1-092, S4-008.
+// Requirements: S1-078, S1-080, S1-092, S1-094, S4-008.
 #[test]
 fn new_leader_knows_locks_owners_and_expiries() {
     let mut cluster = Cluster::new(3, 7);

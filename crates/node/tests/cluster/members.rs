@@ -162,6 +162,7 @@ fn a_member_that_moved_keeps_its_standing() {
     assert_eq!(members.members.get(&2), Some(&moved));
 }
 
+// Requirements: S1-013.
 #[test]
 fn members_survive_restarts_with_and_without_a_snapshot() {
     let mut cluster = Cluster::new(1, 10);

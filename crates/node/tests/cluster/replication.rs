@@ -7,6 +7,7 @@ use fencepost_core::{Action, LeaseId, LockName, Outcome, Token};
 use fencepost_node::io::{Input, ProposeError};
 use raft::prelude::MessageType;
 
+use crate::messages::message;
 use crate::support::{Cluster, MS};
 use crate::{acquire, every_key, hashes_agree, lease, put};
 
@@ -16,7 +17,7 @@ pub(crate) fn held_by(cluster: &Cluster, id: u64, name: &str) -> Vec<(LeaseId, T
     view.holders.iter().map(|holder| (holder.lease, holder.token)).collect()
 }
 
-fn keys(cluster: &Cluster, id: u64) -> u64 {
+pub(crate) fn keys(cluster: &Cluster, id: u64) -> u64 {
     cluster.node(id).machine().state().range(&every_key()).count
 }
 
@@ -57,7 +58,7 @@ fn two_of_three_members_serve_and_one_does_not() {
     assert!(found.kvs.iter().all(|kv| kv.key.to_string() != "refused"));
 }
 
-// Requirements: S1-009.
+// Requirements: S1-009, S1-081.
 #[test]
 fn locks_are_granted_and_replicated_by_every_member() {
     let mut cluster = Cluster::new(3, 7);
@@ -106,14 +107,14 @@ fn acquire_on_two_quick_disks_of_five(leader_is_quick: bool) {
     assert!(cluster.run_until(is_held), "it is lost");
 }
 
-// Requirements: S1-010, S1-060, S4-003.
+// Requirements: S1-010, S1-011, S1-013, S1-060, S1-069, S1-080, S4-003.
 #[test]
 fn acquire_is_answered_once_a_majority_has_it_on_disk() {
     acquire_on_two_quick_disks_of_five(true);
     acquire_on_two_quick_disks_of_five(false);
 }
 
-// Requirements: S0-098, S1-060.
+// Requirements: S0-098, S1-011, S1-046, S1-050, S1-060.
 #[test]
 fn write_is_appended_replicated_committed_then_applied() {
     let mut cluster = Cluster::new(3, 7);
@@ -158,7 +159,7 @@ fn entries_carry_the_term_of_their_leader() {
     }
 }
 
-// Requirements: S1-040.
+// Requirements: S1-040, S1-041, S1-045.
 #[test]
 fn idle_leader_sends_heartbeats_and_a_busy_one_entries() {
     let mut cluster = Cluster::new(3, 7);
@@ -201,7 +202,7 @@ fn refusal(cluster: &mut Cluster, leader: u64, away: u64) -> (raft::prelude::Mes
     (refusal.clone(), next.index)
 }
 
-// Requirements: S1-049, S1-065.
+// Requirements: S1-042, S1-049, S1-065.
 #[test]
 fn follower_with_a_short_log_says_where_it_ends() {
     let mut cluster = Cluster::new(3, 7);
@@ -247,7 +248,7 @@ fn diverged(entries: u64) -> (Cluster, u64, u64, u64) {
     (cluster, leader, away, agreed)
 }
 
-// Requirements: S1-049, S1-065.
+// Requirements: S1-042, S1-049, S1-065.
 #[test]
 fn conflicting_entries_are_replaced_after_one_refusal() {
     for entries in [1, 20] {
@@ -266,6 +267,59 @@ fn conflicting_entries_are_replaced_after_one_refusal() {
         }
         assert_eq!(keys(&cluster, away), entries + 2, "no entry of the earlier term is left");
     }
+}
+
+/// Makes a member the leader and cuts it off before another one has an entry of its term. The term.
+fn leader_of_an_unknown_term(cluster: &mut Cluster, id: u64) -> u64 {
+    let (old, mark) = (cluster.elect(), cluster.sent.len());
+    let term = cluster.node(old).role().term;
+    cluster.deliver(&message(MessageType::MsgTimeoutNow, old, id, term));
+    while cluster.sent_since(mark, MessageType::MsgRequestVoteResponse).is_empty() {
+        cluster.run(MS / 10);
+    }
+    cluster.cut.extend(cluster.others(id).iter().map(|&other| (id, other)));
+    while !cluster.node(id).leads() {
+        cluster.run(MS / 10);
+    }
+    cluster.isolate(id);
+    cluster.node(id).role().term
+}
+
+// Requirements: S1-049, S1-065.
+#[test]
+fn conflict_in_a_term_that_the_leader_lacks_costs_one_refusal() {
+    for entries in [1, 20] {
+        let mut cluster = Cluster::new(3, 7);
+        let first = cluster.elect();
+        cluster.done(first, put("before"));
+        cluster.run(200 * MS);
+        let (away, agreed) = (cluster.others(first)[0], cluster.node(first).last_index());
+        let term = leader_of_an_unknown_term(&mut cluster, away);
+        for number in 0..5 {
+            cluster.propose(away, put(&format!("lost{number}")));
+            cluster.run(MS);
+        }
+        assert_eq!(cluster.node(away).last_index(), agreed + 6);
+        let leader = cluster.elect_among(&cluster.others(away));
+        for number in 0..entries {
+            cluster.done(leader, put(&format!("kept{number}")));
+        }
+        let heir = cluster.others(leader).into_iter().find(|&id| id != away);
+        cluster.input(leader, Input::TransferTo(heir.expect("there are three")));
+        let leader = cluster.elect_among(heir.as_slice());
+        cluster.done(leader, put("kept"));
+        assert!(!has_term(&cluster, leader, term), "it has such an entry");
+        let (refusal, next) = refusal(&mut cluster, leader, away);
+        assert_eq!(refusal.log_term, term, "it names the term of what it has");
+        assert!((agreed + 1..=agreed + 6).contains(&refusal.reject_hint), "{refusal:?}");
+        assert_eq!(next, agreed, "the leader goes back to the last entry of an earlier term");
+        assert_eq!(keys(&cluster, away), entries + 2);
+    }
+}
+
+fn has_term(cluster: &Cluster, id: u64, term: u64) -> bool {
+    let node = cluster.node(id);
+    (1..=node.last_index()).filter_map(|index| node.entry(index)).any(|entry| entry.0 == term)
 }
 
 // Requirements: S1-059.

@@ -8,6 +8,7 @@ use fencepost_node::io::Change;
 use fencepost_node::membership::Membership;
 use fencepost_node::snapshot_keeper::Source;
 use fencepost_node::snapshot_store::SnapshotId;
+use raft::prelude::MessageType;
 
 use crate::support::{Cluster, MS, named};
 
@@ -234,6 +235,32 @@ fn a_newcomer_gets_a_snapshot_that_knows_it() {
     assert_eq!(cluster.change(leader, Change::Add(member)), Ok(()));
     assert!(same_state(&mut cluster, leader, 4));
     assert_eq!(cluster.installed, 1);
+}
+
+/// Also if the leader still has its whole log: that begins after the founding snapshot.
+// Requirements: S1-044.
+#[test]
+fn newcomer_of_a_young_cluster_gets_a_snapshot_and_the_entries() {
+    let mut cluster = Cluster::new(3, 7);
+    let leader = cluster.elect();
+    fill(&mut cluster, leader, 0..20);
+    assert_eq!(cluster.node(leader).snapshot_id().index, 1);
+    let member = cluster.newcomer(4);
+    let mark = cluster.sent.len();
+    assert_eq!(cluster.change(leader, Change::Add(member)), Ok(()));
+    fill(&mut cluster, leader, 20..40);
+    assert!(cluster.run_until(|cluster| cluster.node(4).membership().contains(4)));
+    fill(&mut cluster, leader, 40..60);
+    assert!(same_state(&mut cluster, leader, 4));
+    assert_eq!(cluster.installed, 1, "it begins with a snapshot, and needs no other");
+    let (start, last) = (cluster.node(4).snapshot_id().index, cluster.node(4).last_index());
+    assert!(start > 1 && start < last);
+    for index in start + 1..=last {
+        assert_eq!(cluster.node(4).entry(index), cluster.node(leader).entry(index));
+    }
+    let refusals = cluster.sent_since(mark, MessageType::MsgAppendResponse);
+    let mut of_it = refusals.iter().filter(|one| one.from == 4 && one.reject);
+    assert!(of_it.all(|one| one.reject_hint == 0), "its log ends before the first entry");
 }
 
 #[test]

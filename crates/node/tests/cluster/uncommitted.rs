@@ -70,7 +70,7 @@ impl Parted {
     }
 }
 
-// Requirements: S1-088, S1-089, S1-103.
+// Requirements: S1-046, S1-088, S1-089, S1-103.
 #[test]
 fn uncommitted_release_has_no_effect() {
     let mut parted = parted();
@@ -138,7 +138,7 @@ fn diverged_members_agree_after_healing() {
     }
 }
 
-// Requirements: S1-109.
+// Requirements: S1-011, S1-109.
 #[test]
 fn release_is_acknowledged_once_a_majority_has_it() {
     let mut cluster = Cluster::new(3, 7);

@@ -77,7 +77,7 @@ fn a_killed_leader_is_replaced_and_nothing_is_lost() {
     }
 }
 
-// Requirements: S1-097.
+// Requirements: S1-050, S1-097.
 #[test]
 fn stale_reads_need_no_quorum_and_all_else_does() {
     let (_folder, _, mut cluster) = cluster(3);

@@ -23,8 +23,7 @@ fn report(tally: &Tally) -> String {
     found.collect()
 }
 
-// Requirements: S1-038, S1-079, S1-096, S2-002, S2-004, S2-012, S2-021, S2-024, S2-025, S4-002.
-// Requirements: S4-005, S4-027, S4-034.
+// Requirements: S1-036, S1-037, S1-038, S1-077, S1-079, S1-096, S2-002, S2-004, S2-012, S2-021, S2-024, S2-025, S4-002, S4-005, S4-027, S4-034.
 #[test]
 fn fresh_seeds_show_no_violation() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

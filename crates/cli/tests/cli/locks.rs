@@ -153,6 +153,7 @@ async fn the_owner_gives_a_lock_back() {
     assert_eq!(told, serde_json::json!({"name": "free", "released": false}));
 }
 
+// Requirements: S1-085.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_takes_a_lock_away() {
     let home = folder();

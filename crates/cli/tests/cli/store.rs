@@ -68,6 +68,7 @@ fn the_founding_write_is_taken_and_the_stale_one_refused() {
     assert!(home.path().join("data.txt").is_file());
 }
 
+// Requirements: S1-001.
 #[test]
 fn a_killed_store_has_everything_that_it_acknowledged() {
     let home = folder();
@@ -85,6 +86,7 @@ fn a_killed_store_has_everything_that_it_acknowledged() {
     }
 }
 
+// Requirements: S1-001.
 #[test]
 fn a_torn_last_line_is_cut_off_and_nothing_else() {
     let home = folder();

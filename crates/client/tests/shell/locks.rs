@@ -155,6 +155,7 @@ async fn not_to_be_had_is_told_apart_from_not_in_time() {
     drop(guard);
 }
 
+// Requirements: S1-084.
 #[tokio::test]
 async fn dropping_a_guard_lets_the_next_one_in() {
     let server = Server::start();

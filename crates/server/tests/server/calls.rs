@@ -172,6 +172,7 @@ async fn many_large_values_come_in_messages_that_a_client_accepts() {
     assert_eq!(keys, ["k0", "k1", "k2", "k3", "k4", "k5"]);
 }
 
+// Requirements: S1-085.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_are_listed_explained_and_forced() {
     let world = world(1).await;

@@ -286,7 +286,7 @@ async fn other_requests_work_on_the_same_stream() {
     assert_eq!(soon(talk.answers.message()).await.expect("it ends well"), None);
 }
 
-// Requirements: S1-095, S1-100.
+// Requirements: S1-094, S1-095, S1-100.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_goes_while_twenty_wait_and_their_order_stays() {
     let mut world = world(3).await;

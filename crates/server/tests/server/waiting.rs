@@ -10,7 +10,7 @@ use crate::support::{
     acquired, get_lock, lease, lock_request, refused, soon, unlock, until_waiters, world,
 };
 
-// Requirements: S1-025, S1-083, S1-090, S2-003, S2-005, S2-007, S2-012.
+// Requirements: S1-012, S1-025, S1-083, S1-090, S2-003, S2-005, S2-007, S2-012.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_wait_and_each_release_tells_exactly_one() {
     const WAITERS: u64 = 100;

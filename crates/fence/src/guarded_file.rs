@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    // Requirements: S0-077, S2-001, S2-005.
+    // Requirements: S0-076, S0-077, S2-001, S2-005.
     #[test]
     fn a_late_holder_cannot_replace_a_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn start(file: &Path) -> (Process, Caller) {
     (process, Caller::connect(address).unwrap())
 }
 
-// Requirements: S1-016, S1-017, S1-018, S1-019, S1-020, S1-098.
+// Requirements: S0-073, S0-076, S1-016, S1-017, S1-018, S1-019, S1-020, S1-098.
 #[test]
 fn the_founding_json_is_answered_in_the_founding_words() {
     let folder = tempfile::tempdir().unwrap();

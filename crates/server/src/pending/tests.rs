@@ -265,6 +265,7 @@ fn a_snapshot_in_the_place_of_events_decides_what_it_covers() {
     }
 }
 
+// Requirements: S0-065.
 #[test]
 fn those_who_wait_are_looked_at_in_turn() {
     let mut registry = Registry::default();

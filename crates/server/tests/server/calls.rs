@@ -7,52 +7,55 @@ use crate::support::{
     acquired, get_lock, lease, lock_request, refused, soon, unlock, until_waiters, world,
 };
 
-// Requirements: S0-028, S0-029, S0-030, S0-035, S0-036, S0-037, S0-038, S0-039, S0-040, S0-041.
-// Requirements: S0-042, S0-043, S0-044, S0-045, S0-046.
+// Requirements: S0-001, S0-028, S0-029, S0-030, S0-035, S0-036, S0-037, S0-038, S0-039, S0-040.
+// Requirements: S0-041, S0-042, S0-043, S0-044, S0-045, S0-046.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_shown_and_given_back() {
+    const NAME: &str = "/locks/database/users-table";
     let world = world(1).await;
     let mut locks = world.locks(0).await;
     let (one, two) = (lease(&mut locks, "one").await, lease(&mut locks, "two").await);
-    let mut request = lock_request("a/b", one, -1);
+    let mut request = lock_request(NAME, one, -1);
     request.metadata = "why".into();
     let told = locks.lock(request).await.expect("it is free").into_inner();
     assert!(told.acquired && told.fencing_token > 1 && told.remaining_ms > 50_000, "{told:?}");
-    assert_eq!(told.key, format!("a/b/{one:x}"));
+    assert_eq!(told.key, format!("{NAME}/{one:x}"));
     let header = told.header.expect("every answer has one");
     let status = world.cluster.nodes()[0].handle().status();
     assert_eq!((header.cluster_id, header.member_id), (status.cluster_id, status.id));
     assert_eq!((header.leader_id, header.revision), (status.id, told.fencing_token));
     assert!(header.raft_term > 0);
 
-    let other = v1::TryLockRequest { name: "a/b".into(), lease_id: two, ..Default::default() };
+    let other = v1::TryLockRequest { name: NAME.into(), lease_id: two, ..Default::default() };
     let denied = locks.try_lock(other).await.expect("it is answered").into_inner();
     assert!(!denied.acquired);
     assert_eq!((denied.holder.as_str(), denied.fencing_token), ("one", 0));
     // No time to wait: it is answered although the lock stays taken.
-    let denied = soon(locks.lock(lock_request("a/b", two, 0))).await.expect("it is answered");
+    let denied = soon(locks.lock(lock_request(NAME, two, 0))).await.expect("it is answered");
     assert!(!denied.into_inner().acquired);
 
-    let shown = get_lock(&mut locks, "a/b").await;
+    let shown = get_lock(&mut locks, NAME).await;
     assert_eq!(shown.holders.len(), 1);
     let holder = &shown.holders[0];
     assert_eq!((&*holder.client_id, holder.lease_id), ("one", one));
     assert_eq!((holder.fencing_token, &holder.metadata[..]), (told.fencing_token, &b"why"[..]));
     // The same lease again: the same token.
-    assert_eq!(acquired(&mut locks, "a/b", one).await, told.fencing_token);
+    assert_eq!(acquired(&mut locks, NAME, one).await, told.fencing_token);
 
     let stranger = v1::UnlockRequest {
-        name: "a/b".into(),
+        name: NAME.into(),
         lease_id: two,
         fencing_token: told.fencing_token,
         ..Default::default()
     };
     assert_eq!(refused(locks.unlock(stranger).await), "not_holder");
-    assert!(unlock(&mut locks, "a/b", one, told.fencing_token).await);
-    assert!(!unlock(&mut locks, "a/b", one, told.fencing_token).await);
-    let next = v1::TryLockRequest { name: "a/b".into(), lease_id: two, ..Default::default() };
+    assert!(unlock(&mut locks, NAME, one, told.fencing_token).await);
+    assert!(!unlock(&mut locks, NAME, one, told.fencing_token).await);
+    let mut next = v1::TryLockRequest { name: NAME.into(), lease_id: two, ..Default::default() };
+    next.metadata = "my turn".into();
     let next = locks.try_lock(next).await.expect("it is free").into_inner();
     assert!(next.acquired && next.fencing_token > told.fencing_token);
+    assert_eq!(get_lock(&mut locks, NAME).await.holders[0].metadata, "my turn");
 }
 
 // Requirements: S0-031, S0-032, S0-033, S0-047, S0-048, S0-049, S0-050, S0-051.

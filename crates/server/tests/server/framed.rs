@@ -277,6 +277,7 @@ async fn both_doors_lead_to_one_queue() {
     }
 }
 
+// Requirements: S0-064, S0-090.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_hangs_up_keeps_its_place_and_its_lease_unless_it_wants_otherwise() {
     let world = world(1).await;

@@ -4,6 +4,7 @@ use fencepost_proto::v1::session_acquired::State as Stage;
 
 use crate::support::{Talk, acquire, get_lock, release, world};
 
+// Requirements: S0-065.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_wait_hear_who_holds_and_how_they_move_up() {
     let world = world(3).await;

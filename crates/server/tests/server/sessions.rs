@@ -205,6 +205,7 @@ async fn a_lock_that_is_taken_away_is_told_of() {
     }
 }
 
+// Requirements: S0-064, S0-090.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_leases_that_want_it_are_revoked_with_their_stream() {
     let world = world(1).await;
@@ -218,6 +219,7 @@ async fn only_leases_that_want_it_are_revoked_with_their_stream() {
     assert!(stayed.is_ok());
 }
 
+// Requirements: S0-090.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_an_old_stream_does_not_revoke_what_a_new_one_renews() {
     let world = world(1).await;

@@ -10,7 +10,8 @@ use crate::support::{
     acquired, get_lock, lease, lock_request, refused, soon, unlock, until_waiters, world,
 };
 
-// Requirements: S1-012, S1-025, S1-083, S1-090, S2-003, S2-005, S2-007, S2-012.
+// Requirements: S0-065, S0-085, S0-097, S0-104, S1-012, S1-025, S1-083, S1-090, S2-003, S2-005.
+// Requirements: S2-007, S2-012.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_wait_and_each_release_tells_exactly_one() {
     const WAITERS: u64 = 100;
@@ -100,7 +101,7 @@ async fn a_wait_that_is_over_is_answered_and_leaves_nothing_behind() {
 }
 
 // The lock of a waiter is what stands before the last slash of its key, however names nest.
-// Requirements: S0-139.
+// Requirements: S0-021, S0-139.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_names_its_lock() {
     let world = world(1).await;
@@ -119,12 +120,36 @@ async fn a_waiter_names_its_lock() {
         assert_eq!(waiter.key.rsplit_once('/'), Some((&*lock.name, &*format!("{two:x}"))));
         assert_eq!((&*lock.name, &*waiter.client_id, waiter.lease_id), (name, "two", two));
     }
+    // Each waiter names the key just ahead of it.
+    let three = lease(&mut locks, "three").await;
+    let mut waits = locks.clone();
+    tokio::spawn(async move { waits.lock(lock_request("a", three, -1)).await });
+    let waiters = until_waiters(&mut locks, "a", 2).await.waiters;
+    let ahead: Vec<&str> = waiters.iter().map(|waiter| &*waiter.predecessor_key).collect();
+    assert_eq!(ahead, [format!("a/{one:x}"), format!("a/{two:x}")]);
     // The waiter's lease names all of them.
     let get = v1::GetLeaseRequest { id: two };
     let keys = locks.get_lease(get).await.expect("it lives").into_inner().lease;
     let keys = keys.expect("it is there").keys;
     let expected: Vec<String> = names.iter().map(|name| format!("{name}/{two:x}")).collect();
     assert_eq!(keys, expected);
+}
+
+// Requirements: S0-086.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_answered_when_the_holders_lease_expires() {
+    let world = world(1).await;
+    let mut locks = world.locks(0).await;
+    let two = lease(&mut locks, "two").await;
+    let short = v1::LeaseGrantRequest { ttl_ms: 2_000, ..Default::default() };
+    let one = locks.lease_grant(short).await.expect("it is granted").into_inner().id;
+    let token = acquired(&mut locks, "a", one).await;
+    // Nothing ends the lease but its time.
+    let told = soon(locks.lock(lock_request("a", two, -1))).await.expect("it is answered");
+    let told = told.into_inner();
+    assert!(told.acquired && told.fencing_token > token, "{told:?}");
+    assert_eq!(refused(locks.get_lease(v1::GetLeaseRequest { id: one }).await), "lease_not_found");
+    assert_eq!(get_lock(&mut locks, "a").await.holders[0].lease_id, two);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,7 +115,7 @@ async fn a_watch_tells_what_happens_and_a_second_one_what_has_happened() {
     assert_eq!(soon(watch.answers.message()).await.expect("it ends well"), None);
 }
 
-// Requirements: S0-054, S0-056, S0-057, S0-119.
+// Requirements: S0-054, S0-056, S0-057, S0-119, S0-120.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_answer_has_header_id_events_and_oldest_revision() {
     let world = world(1).await;
@@ -148,6 +148,10 @@ async fn a_watch_answer_has_header_id_events_and_oldest_revision() {
     let told = watch.hear().await;
     assert_eq!((told.watch_id, told.compact_revision, told.canceled), (6, third, true));
     assert_eq!(told.header.expect("every answer has one").revision, third);
+    // Only a refusal has the oldest revision.
+    watch.created(prefix("k", 7, third)).await;
+    let told = watch.hear().await;
+    assert_eq!((told.watch_id, told.compact_revision, told.events.len()), (7, 0, 1));
 }
 
 /// Forgets everything that happened before this revision.
@@ -180,6 +184,7 @@ async fn a_watch_that_was_broken_off_goes_on_without_a_gap() {
     assert_eq!(seen[..50], expected);
 }
 
+// Requirements: S0-120.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_is_gone_is_told_with_where_it_begins() {
     let world = world(1).await;
@@ -212,7 +217,7 @@ async fn locks_can_be_watched() {
     assert_eq!(events[2].1.cause, "released");
 }
 
-// Requirements: S0-052.
+// Requirements: S0-052, S0-119.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_watches_each_hear_their_own() {
     let world = world(1).await;

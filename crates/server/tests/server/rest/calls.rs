@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::client::Http;
 use crate::support::{acquired, get_lock, lease, lock_request, soon, unlock, world};
 
+// Requirements: S0-012, S0-112.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_takes_keeps_and_gives_back_a_lock() {
     let world = world(1).await;
@@ -29,6 +30,11 @@ async fn an_owner_takes_keeps_and_gives_back_a_lock() {
     let kept = http.post("/v1/locks/renew", &renew("alice", json!(60_000))).await.ok();
     assert_eq!(kept["token"], token);
     assert!(kept["remaining_ms"].as_i64().is_some_and(|left| left > 30_000), "{kept}");
+    let id = i64::from_str_radix(held["lease"].as_str().expect("it is a text"), 16);
+    let get = v1::GetLeaseRequest { id: id.expect("it is hexadecimal") };
+    let lease = world.locks(0).await.get_lease(get).await.expect("it lives").into_inner().lease;
+    let lease = lease.expect("it is there");
+    assert_eq!((lease.ttl_ms, lease.granted_ttl_ms), (60_000, 30_000));
     http.post("/v1/locks/renew", &renew("alice", Value::Null)).await.ok();
     http.post("/v1/locks/renew", &renew("bob", Value::Null)).await.problem(409, "not_owner");
     http.post("/v1/locks/renew", &renew("alice", json!(0))).await.problem(400, "field_invalid");

@@ -28,7 +28,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fencepost_client::LockBuilder;
+use fencepost_client::{LockBuilder, TTL_DEFAULT};
 
 use crate::common::{Common, block_on};
 use crate::failure::Failure;
@@ -84,9 +84,9 @@ pub(crate) struct Args {
 /// What `lock` and `elect` have in common.
 #[derive(clap::Args)]
 pub(crate) struct HoldArgs {
-    /// How long the lock outlives a holder that has gone silent
-    #[arg(long, default_value = "30s", value_parser = parse_length, value_name = "TIME")]
-    ttl: Duration,
+    /// How long the lock outlives a holder that has gone silent [default: 30s]
+    #[arg(long, value_parser = parse_length, value_name = "TIME")]
+    ttl: Option<Duration>,
 
     /// Wait at most so long [default: until it is granted]
     #[arg(long, value_parser = parse_length, value_name = "TIME")]
@@ -151,7 +151,7 @@ impl HoldArgs {
         if command.is_empty() && std::env::args_os().next_back().is_some_and(|last| last == "--") {
             return Err(nothing_to_run().into());
         }
-        let timeline = Timeline::plan(self.ttl, self.grace)?;
+        let timeline = Timeline::plan(self.ttl.unwrap_or(TTL_DEFAULT), self.grace)?;
         let meta = self.text(&command);
         let wish = Wish {
             name: name.clone(),

@@ -149,13 +149,16 @@ fn standard_input_is_the_commands() {
     assert_eq!(running.code(), 0);
 }
 
+// Requirements: S0-134.
 #[test]
 fn without_a_command_it_is_held_until_interrupted() {
     let server = Server::start();
     let mut running = server.run(&["lock", "job"]);
     let line = running.line();
     let (key, token) = line.split_once(' ').expect("a key and a token");
-    assert!(key.starts_with("job/"), "{line}");
+    let lease = key.strip_prefix("job/").expect("it is the name of the lock and a lease");
+    let (_, shown, _) = server.output(&["lease", "show", lease, "-o", "json"]);
+    assert!(shown.contains(r#""ttl_ms":30000"#), "{shown}");
     assert!(token.parse::<i64>().is_ok_and(|token| token > 0), "{line}");
     assert_eq!(server.output(&lock(&["--try"], "echo ran")).0, 124);
     running.signal(Signal::INT);

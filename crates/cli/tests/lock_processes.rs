@@ -220,7 +220,11 @@ fn a_daemon_ends_if_the_lock_is_lost_while_the_command_runs() {
     force(&server, "job");
     assert_eq!(running.code(), 122);
     let daemon = Pid::from_raw(daemon).expect("not zero");
-    assert!(!is_running(daemon), "it works without the lock");
+    // It was killed before the supervisor ended, and runs no more code of its own. The system may need
+    // a moment to take it away.
+    while is_running(daemon) {
+        std::thread::yield_now();
+    }
 }
 
 /// Whether a process runs. One that has ended may still have its number.

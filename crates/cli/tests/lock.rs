@@ -158,7 +158,8 @@ fn without_a_command_it_is_held_until_interrupted() {
     let (key, token) = line.split_once(' ').expect("a key and a token");
     let lease = key.strip_prefix("job/").expect("it is the name of the lock and a lease");
     let (_, shown, _) = server.output(&["lease", "show", lease, "-o", "json"]);
-    assert!(shown.contains(r#""ttl_ms":30000"#), "{shown}");
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!(shown["ttl_ms"], 30_000, "{shown}");
     assert!(token.parse::<i64>().is_ok_and(|token| token > 0), "{line}");
     assert_eq!(server.output(&lock(&["--try"], "echo ran")).0, 124);
     running.signal(Signal::INT);

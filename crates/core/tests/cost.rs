@@ -341,7 +341,7 @@ fn large_lease_is_over_at_once_and_ends_in_steps() {
 }
 
 /// Whatever the number of locks: an entry looks at those that are due, and at the next one.
-// Requirements: S1-099.
+// Requirements: S0-108, S1-099.
 #[test]
 fn expiry_visits_the_locks_that_are_due_and_no_others() {
     const LOCKS: u32 = 20_000;

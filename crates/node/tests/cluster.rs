@@ -94,7 +94,7 @@ fn three_nodes_agree_whoever_is_asked() {
 
 /// A heartbeat comes every hundred milliseconds. Neither a new entry nor the news that it is
 /// committed waits for one.
-// Requirements: S1-063, S1-064.
+// Requirements: S1-041, S1-063, S1-064.
 #[test]
 fn new_entries_and_their_commit_do_not_wait_for_a_heartbeat() {
     let mut cluster = Cluster::new(3, 7);

@@ -306,3 +306,6 @@ pub(crate) fn command(action: Action, once: Option<Once>) -> Command {
 pub(crate) fn unexpected() -> Failure {
     Wrong::Unexpected.into()
 }
+
+#[cfg(test)]
+mod tests;

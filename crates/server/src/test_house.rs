@@ -1,13 +1,18 @@
 //! The shared part of a server, on a running node of its own, for tests that fix the order in which
 //! an answer and an event reach a call.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use fencepost_core::command::{AcquireAs, Action, ReleaseAs, Wait};
 use fencepost_core::outcome::Place;
 use fencepost_core::{ClientId, Key, LockName, Millis, Outcome, Reply, Revision};
 use fencepost_node::config::NodeConfig;
+use fencepost_node::machine::Machine;
+use fencepost_node::shell::Freshness;
 use fencepost_node::shell::cluster::Cluster;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -47,6 +52,21 @@ impl TestHouse {
         self.house.act(action).await.expect("the node leads").1
     }
 
+    /// Keeps the event loop at a question until the guard is dropped.
+    pub(crate) async fn hold_the_loop(&self) -> HeldLoop {
+        let (began, begins) = oneshot::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let house = Arc::clone(&self.house);
+        let ask = move |_: &Machine| {
+            began.send(()).ok();
+            // It ends with the guard.
+            goes_on.recv().ok();
+        };
+        tokio::spawn(async move { house.calls.read(Freshness::Stale, ask).await.is_ok() });
+        soon(begins).await.expect("the node runs");
+        HeldLoop { _go_on: go_on }
+    }
+
     /// Releases by owner name, which also ends a wait, and returns when the end of the wait at this
     /// place has been sent to all calls that are registered there.
     pub(crate) async fn release(&self, owner: &str, place: &Key, since: Revision) -> Verdict {
@@ -58,6 +78,16 @@ impl TestHouse {
         assert_eq!(released, Outcome::Released);
         soon(verdict).await.expect("it is registered")
     }
+}
+
+/// The event loop goes on when this is dropped.
+pub(crate) struct HeldLoop {
+    _go_on: mpsc::Sender<()>,
+}
+
+/// Whether something is not done yet. It is polled once.
+pub(crate) async fn is_pending<T>(mut what: Pin<&mut impl Future<Output = T>>) -> bool {
+    poll_fn(|cx| Poll::Ready(what.as_mut().poll(cx).is_pending())).await
 }
 
 /// The lock of these tests.

@@ -111,7 +111,7 @@ async fn an_old_holder_is_refused_before_the_new_one_writes() {
 }
 
 /// The lock may pass on after it was looked at: the transaction looks at it again.
-// Requirements: S1-002, S1-102.
+// Requirements: S1-002, S1-102, S2-023.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_transaction_refuses_a_holder_of_before() {
     let home = folder();

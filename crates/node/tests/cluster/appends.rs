@@ -73,12 +73,31 @@ fn append_from_before_the_first_entry_is_accepted() {
     let accepted = answer(&mut cluster, &append(leader, follower, term, (0, 0), whole));
     assert_eq!((accepted.reject, accepted.index), (false, commit), "it has them, committed");
     assert_eq!((cluster.node(follower).last_index(), keys(&cluster, follower)), (last, 1));
+    // One that has committed anything takes nothing from such a message, shorter or of other terms.
+    let log = |cluster: &Cluster| -> Vec<String> {
+        let node = cluster.node(follower);
+        (1..=node.last_index()).map(|index| format!("{:?}", node.entry(index))).collect()
+    };
+    let before = log(&cluster);
+    let shorter = append(leader, follower, term, (0, 0), vec![empty_entry(1, 1)]);
+    let accepted = answer(&mut cluster, &shorter);
+    assert_eq!((accepted.reject, accepted.index), (false, commit));
+    assert_eq!(log(&cluster), before);
+    // What contradicts a committed entry is not taken either: it halts the member.
+    let other =
+        (1..).zip(&terms).map(|(index, &term)| empty_entry(index, term + u64::from(index > 1)));
+    cluster.deliver(&append(leader, follower, term, (0, 0), other.collect()));
+    cluster.run(5 * MS);
+    assert_eq!(log(&cluster), before);
     // A log without entries takes them all.
     cluster.newcomer(4);
     let fresh =
         |term| append(leader, 4, term, (0, 0), vec![empty_entry(1, 1), empty_entry(2, term)]);
     let accepted = answer(&mut cluster, &fresh(term));
     assert_eq!((accepted.reject, accepted.index), (false, 2));
+    let shorter = append(leader, 4, term, (0, 0), vec![empty_entry(1, 1)]);
+    assert!(!answer(&mut cluster, &shorter).reject);
+    assert_eq!(cluster.node(4).last_index(), 2, "nothing conflicts, so nothing is cut off");
     // What conflicts is told by its term: the entry that agrees stays.
     let accepted = answer(&mut cluster, &fresh(term + 1));
     assert_eq!((accepted.reject, accepted.index), (false, 2));

@@ -127,7 +127,7 @@ fn heal(cluster: &mut Cluster, down: &mut BTreeSet<u64>, seed: u64) {
 }
 
 // Requirements: S0-138, S1-034, S1-035, S1-036, S1-037, S1-038, S1-039, S1-041, S1-042, S1-043.
-// Requirements: S1-047, S1-048, S1-096, S4-033.
+// Requirements: S1-047, S1-096, S4-033.
 #[test]
 fn two_hundred_seeds_of_faults() {
     for seed in 1..=200 {

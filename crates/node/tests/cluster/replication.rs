@@ -248,7 +248,7 @@ fn diverged(entries: u64) -> (Cluster, u64, u64, u64) {
     (cluster, leader, away, agreed)
 }
 
-// Requirements: S1-042, S1-049, S1-065.
+// Requirements: S1-042, S1-044, S1-049, S1-065.
 #[test]
 fn conflicting_entries_are_replaced_after_one_refusal() {
     for entries in [1, 20] {

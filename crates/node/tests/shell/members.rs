@@ -40,12 +40,16 @@ fn a_fourth_node_joins_votes_and_is_removed() {
 #[test]
 fn a_member_leaves_by_itself_even_if_it_leads() {
     let (_folder, _, mut cluster) = cluster(3);
-    let leader = cluster.leader(PATIENCE).expect("there is a leader");
-    let leaving = cluster.take(leader);
-    let id = leaving.handle().status().id;
-    assert_eq!(leaving.leave(PATIENCE), Ok(Ended::Removed));
-    for node in cluster.nodes() {
-        until(node, |status| status.members.removed.contains(&id));
+    // First one that follows, then the one that leads.
+    for leads in [false, true] {
+        let leader = cluster.leader(PATIENCE).expect("there is a leader");
+        let other = (leader + 1) % cluster.nodes().len();
+        let leaving = cluster.take(if leads { leader } else { other });
+        let id = leaving.handle().status().id;
+        assert_eq!(leaving.leave(PATIENCE), Ok(Ended::Removed));
+        for node in cluster.nodes() {
+            until(node, |status| status.members.removed.contains(&id));
+        }
     }
     write(cluster.nodes()[0].handle(), "after");
 }

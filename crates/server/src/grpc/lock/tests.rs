@@ -1,10 +1,12 @@
 //! What happens between the answer and the registration.
 
+use std::pin::pin;
+
 use fencepost_core::Millis;
 use fencepost_core::command::{Acquire, LeaseGrant};
 
 use super::*;
-use crate::test_house::{TestHouse, acquire_as, name, place, soon};
+use crate::test_house::{TestHouse, acquire_as, is_pending, name, place, soon};
 
 /// A call that is to wait, and the answer to its acquire, which it has not looked at yet.
 async fn answered(test: &TestHouse, wanted: Wanted) -> (Call, Key, Reply) {
@@ -66,4 +68,25 @@ async fn place_under_a_lease_is_registered_before_the_acquire() {
     test.release("first", &key, reply.revision).await;
     let seen = call.queued(&key, &reply).await.expect("the node runs");
     assert!(matches!(seen, Some(Verdict::Granted { .. })), "{seen:?}");
+}
+
+/// A look before the registration would miss what happens between them.
+// Requirements: S2-013, S2-014.
+#[tokio::test(flavor = "multi_thread")]
+async fn place_is_registered_before_the_state_is_looked_at() {
+    let test = TestHouse::with_a_held_lock().await;
+    let (mut call, key, reply) = answered(&test, by_owner()).await;
+    let held = test.hold_the_loop().await;
+    {
+        let mut queued = pin!(call.queued(&key, &reply));
+        assert!(is_pending(queued.as_mut()).await, "the state cannot be looked at");
+        assert_eq!(test.house.pending().len(), 1, "it is not registered");
+        drop(held);
+        let seen = soon(queued).await.expect("the node runs");
+        assert_eq!(seen, None, "it waits");
+    }
+    test.release("first", &key, reply.revision).await;
+    let (_here, mut gone) = oneshot::channel();
+    let End { told, .. } = soon(call.wait(None, None, &mut gone)).await;
+    assert!(told.is_ok_and(|told| told.acquired));
 }

@@ -1,9 +1,10 @@
 //! What happens between the answer and the registration.
 
 use std::future::pending;
+use std::pin::pin;
 
 use super::*;
-use crate::test_house::{TestHouse, acquire_as, place, soon};
+use crate::test_house::{TestHouse, acquire_as, is_pending, place, soon};
 
 /// An acquire that was answered with a place in the queue, and is not registered yet.
 async fn answered(test: &TestHouse) -> (Call, Key, Revision) {
@@ -33,4 +34,20 @@ async fn end_before_the_registration_is_not_missed() {
     assert!(matches!(verdict, Verdict::Ended(_)), "{verdict:?}");
     let End { told, .. } = soon(call.wait(key, since, pending())).await;
     assert_eq!(told, Err(Wrong::WaitEnded(None).into()));
+}
+
+/// A look before the registration would miss what happens between them.
+// Requirements: S2-013, S2-014.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_is_registered_before_it_looks_at_the_state() {
+    let test = TestHouse::with_a_held_lock().await;
+    let (call, key, since) = answered(&test).await;
+    let held = test.hold_the_loop().await;
+    let mut waiting = pin!(call.wait(key.clone(), since, pending()));
+    assert!(is_pending(waiting.as_mut()).await, "the state cannot be looked at");
+    assert_eq!(test.house.pending().len(), 1, "it is not registered");
+    drop(held);
+    test.release("first", &key, since).await;
+    let End { told, .. } = soon(waiting).await;
+    assert!(matches!(told, Ok((_, Told::Acquired(_)))), "{told:?}");
 }

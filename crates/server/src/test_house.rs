@@ -55,7 +55,7 @@ impl TestHouse {
     /// Keeps the event loop at a question until the guard is dropped.
     pub(crate) async fn hold_the_loop(&self) -> HeldLoop {
         let (began, begins) = oneshot::channel();
-        let (go_on, goes_on) = mpsc::channel::<()>();
+        let (go_on, goes_on) = mpsc::sync_channel::<()>(0);
         let house = Arc::clone(&self.house);
         let ask = move |_: &Machine| {
             began.send(()).ok();
@@ -82,7 +82,7 @@ impl TestHouse {
 
 /// The event loop goes on when this is dropped.
 pub(crate) struct HeldLoop {
-    _go_on: mpsc::Sender<()>,
+    _go_on: mpsc::SyncSender<()>,
 }
 
 /// Whether something is not done yet. It is polled once.

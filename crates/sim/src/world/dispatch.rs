@@ -44,6 +44,7 @@ impl World {
             ToMember::Hears(from, message) => {
                 let what = format_args!("n{id} hears from n{from}: {}", Shown(&message));
                 self.trace.note(self.now, 10, &[id, from], what);
+                self.note_meeting(id, from, &message);
                 let must_stop = self.must_stop(id, &message);
                 self.input(id, Input::Peer(from, message));
                 if must_stop && self.members[&id].life == life {

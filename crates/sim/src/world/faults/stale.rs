@@ -218,6 +218,24 @@ impl World {
         }
     }
 
+    /// The victim meets the witness. Entries that were still on their way can have given back what
+    /// the older disk had lost: then the victim may go on.
+    pub(in crate::world) fn note_meeting(
+        &mut self,
+        id: MemberId,
+        from: MemberId,
+        message: &PeerMessage,
+    ) {
+        let has_all = !self.must_stop(id, message);
+        let (Some(stale), PeerMessage::Introduction(sent)) = (&mut self.stale, message) else {
+            return;
+        };
+        let knows = stale.seen.is_some_and(|seen| sent.witnessed >= seen);
+        if (from, id) == (stale.witness, stale.victim) && knows && has_all {
+            stale.seen = None;
+        }
+    }
+
     /// Whether a member must stop when it reads this.
     pub(in crate::world) fn must_stop(&self, id: MemberId, message: &PeerMessage) -> bool {
         let PeerMessage::Introduction(introduction) = message else { return false };

@@ -1,5 +1,6 @@
 //! What a follower does with an append, message by message.
 
+use fencepost_node::node::LOG_CONTRADICTED;
 use raft::prelude::{Entry, Message, MessageType};
 
 use crate::messages::message;
@@ -86,9 +87,12 @@ fn append_from_before_the_first_entry_is_accepted() {
     // What contradicts a committed entry is not taken either: it halts the member.
     let other =
         (1..).zip(&terms).map(|(index, &term)| empty_entry(index, term + u64::from(index > 1)));
-    cluster.deliver(&append(leader, follower, term, (0, 0), other.collect()));
+    cluster.may_halt = true;
+    cluster.deliver(&append(leader, follower, term + 1, (0, 0), other.collect()));
     cluster.run(5 * MS);
+    assert_eq!(cluster.halted.get(&follower).map(String::as_str), Some(LOG_CONTRADICTED));
     assert_eq!(log(&cluster), before);
+    cluster.may_halt = false;
     // A log without entries takes them all.
     cluster.newcomer(4);
     let fresh =

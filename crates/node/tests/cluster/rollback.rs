@@ -43,6 +43,7 @@ fn member_with_an_older_disk_halts_while_the_leader_lives() {
 
 /// The members that elect the new leader do not have what the third has applied. That one cannot
 /// prevent it, but it does not follow them.
+// Requirements: S1-048.
 #[test]
 fn member_whose_applied_entries_a_new_leader_lacks_halts() {
     for seed in 1..=10 {

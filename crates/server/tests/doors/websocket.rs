@@ -90,7 +90,7 @@ async fn data_is_appended_and_read_through_the_log() {
     assert_eq!(read["modRevision"], written["revision"]);
 }
 
-// Requirements: S1-023.
+// Requirements: S0-134, S1-023.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_spellings_and_units_are_understood() {
     let world = world(1).await;

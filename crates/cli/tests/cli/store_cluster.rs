@@ -8,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use fencepost_client::{Client, Guard, HeldPut, proto};
+use fencepost_fence::signed::{Grant, PublicKey, Signer};
+use fencepost_fence::{Presented, Token};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -405,4 +407,42 @@ fn a_replicated_store_needs_a_cluster_to_start() {
     assert!(text.contains("cannot reach the service"), "{text}");
     assert!(run(&["--prefix", "data/"]).refused(2).contains("the prefix \"data/\""));
     assert!(run(&["--file", "f"]).refused(2).contains("contradict each other"));
+}
+
+// Requirements: S1-102.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_a_cluster_can_demand_signed_tokens() {
+    let cluster = Cluster::form();
+    let signer = Signer::in_memory().expect("there is randomness");
+    let keys = PublicKey::set([signer.public()]);
+    std::fs::write(cluster.home.path().join("keys.json"), keys).expect("there is room");
+    let flags = ["--require-signed", "--jwks", "keys.json", "--cluster", "c0ffee"];
+    let store = Store::replicated(&cluster, &flags);
+    let a = client(&cluster.endpoints(), "a").await;
+    let guard = hold(&a, "k").await;
+    let token = guard.token().get();
+    // The holder's own number, but nothing that proves it.
+    assert_eq!(store.put(a.name(), "k", token, "bare").status, 401);
+    let signed = |number: i64, data: &str| {
+        let number = number.unsigned_abs();
+        let token = Token::new(number).expect("it is not zero");
+        let grant = Grant {
+            cluster: "c0ffee",
+            incarnation: 0,
+            lock: "k",
+            presented: Presented::exclusive(token),
+            lease: "1",
+            holder: a.name(),
+            revision: number,
+            audience: &[],
+            expires_at: None,
+        };
+        let text = signer.sign(&grant, 1_800_000_000);
+        let token = json!({ "key": "k", "signed": text });
+        let body = json!({ "clientID": a.name(), "fencingToken": token, "data": data });
+        Answer::of(store.post("/", &body.to_string())).status
+    };
+    assert_eq!(signed(token + 1, "higher"), 409, "it was never granted");
+    assert_eq!(signed(token, "signed"), 200);
+    assert_eq!(store.record("k")["data"], "signed");
 }

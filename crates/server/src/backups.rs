@@ -79,8 +79,8 @@ pub(crate) struct Chunks<T> {
     runtime: Handle,
     /// Whether the client took nothing in time.
     is_cut: Cell<bool>,
-    /// When all chunks until now must have been taken.
-    deadline: Cell<Instant>,
+    /// When all chunks until now must have been taken. The time in which it is made does not count.
+    deadline: Cell<Option<Instant>>,
 }
 
 impl<T> Chunks<T> {
@@ -96,10 +96,12 @@ impl<T> Chunks<T> {
     /// Waits until there is room for a chunk. `false` if the client has gone, or takes nothing, or too
     /// little.
     pub(crate) fn send(&self, chunk: T) -> bool {
-        self.deadline.set(self.deadline.get() + CHUNK_TIMEOUT);
+        let begun = self.deadline.get().unwrap_or_else(|| now() + TRANSFER_TIMEOUT);
+        let deadline = begun + CHUNK_TIMEOUT;
+        self.deadline.set(Some(deadline));
         // It is made inside of the runtime, whose timer it needs.
         let sent = async {
-            let by = self.deadline.get().min(now() + self.patience);
+            let by = deadline.min(now() + self.patience);
             tokio::time::timeout_at(by, self.sender.send(Ok(chunk))).await
         };
         match self.runtime.block_on(sent) {
@@ -124,9 +126,8 @@ pub(crate) fn serve<T: Send + 'static>(
     let (done, end) = oneshot::channel();
     let (house, runtime) = (Arc::clone(house), Handle::current());
     tokio::task::spawn_blocking(move || {
-        let deadline = Cell::new(now() + TRANSFER_TIMEOUT);
         let (patience, is_cut) = (house.body_patience, Cell::new(false));
-        let chunks = Chunks { sender, patience, runtime, is_cut, deadline };
+        let chunks = Chunks { sender, patience, runtime, is_cut, deadline: Cell::new(None) };
         let end = match send(&house, &chunks) {
             Ok(()) if chunks.is_cut.get() => Err(status(Wrong::SlowReader.into())),
             Ok(()) => Ok(()),
